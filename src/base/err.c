@@ -1,0 +1,95 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+
+static const struct {
+	const char *name;
+	int http;
+	int cli;
+} table[] = {
+#define ERROR(code, name, http, cli) [ERR_##code] = {name, http, cli},
+#include "base/errors.def"
+#undef ERROR
+};
+static_assert(ARRAY_LEN(table) == ERR_COUNT_, "one row a code");
+
+static enum err_code code_of_errno(int sys)
+{
+	switch (sys) {
+	case ENOSPC:
+	case EDQUOT:
+		return ERR_NO_SPACE;
+	case EMFILE:
+	case ENFILE:
+	case EAGAIN:
+	case ENOMEM:
+		return ERR_UNAVAILABLE;
+	case ETIMEDOUT:
+		return ERR_TIMEOUT;
+	default:
+		return ERR_IO;
+	}
+}
+
+int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+{
+	if (!err)
+		return -1;
+	va_list va;
+	va_start(va, fmt);
+	err->code = code;
+	err->sys = 0;
+	(void)vsnprintf(err->msg, sizeof(err->msg), fmt, va); /* truncation is fine in a message */
+	va_end(va);
+	return -1;
+}
+
+int err_sys(struct err *err, int sys, const char *fmt, ...)
+{
+	if (!err)
+		return -1;
+	va_list va;
+	va_start(va, fmt);
+	err->code = code_of_errno(sys);
+	err->sys = sys;
+	int n = vsnprintf(err->msg, sizeof(err->msg), fmt, va);
+	va_end(va);
+	size_t used = n < 0 ? 0 : MIN((size_t)n, sizeof(err->msg) - 1);
+	(void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", strerrordesc_np(sys));
+	return -1;
+}
+
+int err_wrap(struct err *err, const char *fmt, ...)
+{
+	if (!err)
+		return -1;
+	struct err inner = *err;
+	va_list va;
+	va_start(va, fmt);
+	int n = vsnprintf(err->msg, sizeof(err->msg), fmt, va);
+	va_end(va);
+	size_t used = n < 0 ? 0 : MIN((size_t)n, sizeof(err->msg) - 1);
+	(void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", inner.msg);
+	return -1;
+}
+
+const char *err_name(enum err_code code)
+{
+	return table[code].name;
+}
+
+int err_http(enum err_code code)
+{
+	return table[code].http;
+}
+
+int err_exit(enum err_code code)
+{
+	return table[code].cli;
+}
+
+enum err_code err_from_number(uint64_t number)
+{
+	return number < ERR_COUNT_ ? (enum err_code)number : ERR_INTERNAL;
+}

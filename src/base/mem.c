@@ -1,0 +1,68 @@
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "base/must.h"
+
+void mem_freep(void *p)
+{
+	void **slot = p;
+	free(*slot);
+	*slot = NULL;
+}
+
+void fd_closep(int *fd)
+{
+	int saved = errno;
+	if (*fd >= 0)
+		(void)close(*fd); /* nothing useful can be done about a failed close here */
+	*fd = -1;
+	errno = saved;
+}
+
+void *mem_zalloc(size_t size)
+{
+	void *p = calloc(1, size ? size : 1);
+	must(p != NULL);
+	return p;
+}
+
+void *mem_resize(void *old, size_t count, size_t size)
+{
+	void *p = reallocarray(old, count ? count : 1, size ? size : 1);
+	must(p != NULL);
+	return p;
+}
+
+char *mem_strdup(const char *s)
+{
+	return mem_strndup(s, strlen(s));
+}
+
+char *mem_strndup(const char *s, size_t len)
+{
+	char *copy = mem_zalloc(len + 1);
+	memcpy(copy, s, len);
+	return copy;
+}
+
+char *mem_printf(const char *fmt, ...)
+{
+	char *out = NULL;
+	va_list va;
+	va_start(va, fmt);
+	int n = vasprintf(&out, fmt, va);
+	va_end(va);
+	must(n >= 0);
+	return out;
+}
+
+void mem_wipe_free(void *p, size_t size)
+{
+	if (!p)
+		return;
+	explicit_bzero(p, size);
+	free(p);
+}

@@ -1,0 +1,72 @@
+/*
+ * Control groups, v1 and v2 behind one set of words. A machine has either one v2 hierarchy or a
+ * set of v1 hierarchies (each controller in its own, or some together); cgroup_detect reads
+ * /proc/self/mountinfo-like text and decides. Groups live below <own cgroup or root>/cloche/.
+ * -errno; never logs. `root` paths can be a fake tree in unit tests.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/base.h"
+
+enum cgroup_controller { CGROUP_MEMORY, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_PIDS, CGROUP_FREEZER, CGROUP_CONTROLLERS_ };
+
+struct cgroup_layout {
+	int version; /* 1, 2, or 0: none usable */
+	/* v2: only [0] is used. v1: mount point + our parent group for each controller; "" if absent.
+	 * Two controllers mounted together have the same path. */
+	char base[CGROUP_CONTROLLERS_][256];
+	bool has[CGROUP_CONTROLLERS_];
+};
+
+/* From /proc/self/mountinfo and /proc/self/cgroup (or the texts given, for tests). Chooses where a
+ * folder `cloche` can be made: on v1 the hierarchy's root or own group, on v2 the delegated own group. */
+int cgroup_detect(struct cgroup_layout *ret) NODISCARD;
+int cgroup_detect_from(const char *mountinfo, const char *self_cgroup, const char *prefix,
+		       struct cgroup_layout *ret) NODISCARD;
+
+struct cgroup_limits {
+	uint64_t memory;    /* bytes; UINT64_MAX = none. Swap is forbidden where the kernel can. */
+	uint64_t cpu_milli; /* UINT64_MAX = none */
+	uint64_t pids;
+};
+
+enum cgroup_part { CGROUP_TOP, CGROUP_KEEPER, CGROUP_INIT, CGROUP_WORK, CGROUP_PARTS_ };
+
+/* Directory fds of one sandbox: [controller][part]; on v2 all controllers share the same fds ([0]). */
+struct cgroup {
+	int version;
+	int dir[CGROUP_CONTROLLERS_][CGROUP_PARTS_];
+};
+
+void cgroup_init(struct cgroup *cgroup); /* all -1 */
+void cgroup_done(struct cgroup *cgroup); /* closes */
+/* Makes cloche/<name>/{keeper,init,work}, writes limits to `work` (memory, pids, cpu) and small fixed
+ * ones to keeper; opens the dirs; gives the files the keeper needs later to uid (chown). Idempotent. */
+int cgroup_create(const struct cgroup_layout *layout, const char *name,
+		  const struct cgroup_limits *limits, uid_t keeper_uid, struct cgroup *ret) NODISCARD;
+int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits) NODISCARD;
+/* Moves a process (0 = self) in every hierarchy. */
+int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid) NODISCARD;
+/* v2: the fd for CLONE_INTO_CGROUP; -1 on v1. */
+int cgroup_clone_fd(const struct cgroup *cgroup, enum cgroup_part part);
+int cgroup_freeze(const struct cgroup *cgroup, enum cgroup_part part, bool on, int timeout_ms) NODISCARD;
+/* SIGKILL to everything below the group (all parts), repeated until empty or timeout. Needs rights on
+ * the processes (v1) or on cgroup.kill (v2). */
+int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeout_ms) NODISCARD;
+/* rmdir of all parts in all hierarchies; missing ones are fine. -EBUSY while processes are inside. */
+int cgroup_remove(const struct cgroup_layout *layout, const char *name) NODISCARD;
+/* Calls fn for each sandbox folder below cloche/ in any hierarchy (names repeat). */
+int cgroup_each(const struct cgroup_layout *layout, void (*fn)(const char *name, void *ctx), void *ctx);
+
+struct cgroup_usage {
+	uint64_t cpu_us;
+	uint64_t memory;
+	uint64_t memory_peak;
+	uint64_t pids;
+	uint64_t oom_kills;
+	uint64_t pids_denied;
+};
+/* From the work part; absent controllers leave zeros. */
+int cgroup_read(const struct cgroup *cgroup, struct cgroup_usage *ret) NODISCARD;

@@ -1,0 +1,54 @@
+/*
+ * The output of one exec, as capped segment files of framed records in a directory of its own.
+ * The keeper writes, the daemon reads the same files: nothing is relayed twice, and output
+ * outlives both. The cursor ("offset") counts payload bytes of all streams since the start; a
+ * record is {stream, offset, time, length, bytes}. When the cap is passed the oldest segment goes;
+ * a reader that asks for bytes that went gets a GAP record. The EXIT record is the last frame.
+ * Readers treat the files as foreign bytes: a torn or damaged tail ends the readable part.
+ */
+#pragma once
+
+#include "base/base.h"
+
+enum outlog_stream { OUTLOG_STDIN, OUTLOG_STDOUT, OUTLOG_STDERR, OUTLOG_GAP, OUTLOG_EXIT };
+
+struct outlog_record {
+	enum outlog_stream stream;
+	uint64_t offset;  /* of the first byte; for GAP: where reading goes on */
+	uint64_t time_ms; /* CLOCK_REALTIME */
+	const uint8_t *bytes;
+	uint32_t len;
+};
+
+struct outlog_writer {
+	int dir_fd; /* owned */
+	int fd;     /* newest segment; owned */
+	uint64_t offset;
+	uint64_t segment_start; /* offset at which the newest segment starts */
+	uint64_t segment_bytes; /* file bytes in it */
+	uint64_t oldest;        /* offset of the oldest segment that exists */
+};
+
+/* Takes dir_fd. An existing log is continued (a restarted keeper). -errno. */
+int outlog_writer_open(struct outlog_writer *writer, int dir_fd) NODISCARD;
+void outlog_writer_close(struct outlog_writer *writer);
+/* bytes ≤ LIMIT_CHUNK_BYTES. -ENOSPC and friends leave the log readable. */
+int outlog_append(struct outlog_writer *writer, enum outlog_stream stream, const void *bytes,
+		  uint32_t len) NODISCARD;
+/* The last frame, fsynced: "code=N" or "signal=N", then " reason=…". */
+int outlog_append_exit(struct outlog_writer *writer, const char *text) NODISCARD;
+
+struct outlog_reader {
+	int dir_fd; /* owned */
+	int fd;     /* current segment; owned, -1: none yet */
+	uint64_t position; /* file position in it */
+	uint64_t offset;   /* next payload byte wanted */
+	uint8_t *bytes;    /* one record */
+};
+
+/* Takes dir_fd; starts at `offset`. */
+int outlog_reader_open(struct outlog_reader *reader, int dir_fd, uint64_t offset) NODISCARD;
+void outlog_reader_close(struct outlog_reader *reader);
+/* 1: *ret is valid until the next call (a record that began before the wanted offset is cut to
+ * start there); 0: nothing more yet; -errno. */
+int outlog_next(struct outlog_reader *reader, struct outlog_record *ret) NODISCARD;
