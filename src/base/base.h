@@ -30,7 +30,7 @@
 	})
 
 /* Scope cleanup. Declare initialised; move ownership out with take_*. */
-#define auto_(cleanup) __attribute__((cleanup(cleanup)))
+#define auto_(fn)      __attribute__((cleanup(fn)))
 #define auto_close     auto_(fd_closep)
 #define auto_free      auto_(mem_freep)
 

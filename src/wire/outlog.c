@@ -1,0 +1,345 @@
+/*
+ * A segment is a file named by the 16 hex digits of the offset at which it starts. Frame:
+ *	u32 magic, u8 stream, 3 zero, u32 length, u32 check, u64 offset, u64 time_ms, bytes
+ * `check` is a cheap mix of the other header fields: it tells a torn or overwritten header from a
+ * real one. A reader trusts a frame only if the whole of it is there.
+ */
+#include "wire/outlog.h"
+
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/mem.h"
+
+enum { MAGIC = 0x4c54554f, HEADER = 32, NAME_LEN = 16 };
+
+struct frame {
+	uint32_t magic;
+	uint8_t stream;
+	uint8_t zero[3];
+	uint32_t len;
+	uint32_t check;
+	uint64_t offset;
+	uint64_t time_ms;
+};
+static_assert(sizeof(struct frame) == HEADER, "the frame header is as on disk");
+
+static uint32_t check_of(const struct frame *frame)
+{
+	uint64_t mix = frame->offset * UINT64_C(0x9e3779b97f4a7c15) ^ frame->time_ms ^
+		       ((uint64_t)frame->len << 32) ^ frame->stream;
+	return (uint32_t)(mix ^ mix >> 32);
+}
+
+static void segment_name(char out[NAME_LEN + 1], uint64_t offset)
+{
+	(void)snprintf(out, NAME_LEN + 1, "%016llx", (unsigned long long)offset);
+}
+
+static bool parse_name(const char *name, uint64_t *ret)
+{
+	if (strlen(name) != NAME_LEN || strspn(name, "0123456789abcdef") != NAME_LEN)
+		return false;
+	*ret = strtoull(name, NULL, 16);
+	return true;
+}
+
+struct span {
+	uint64_t first; /* UINT64_MAX: none */
+	uint64_t last;
+	uint64_t covering; /* the newest that starts at or before the wanted offset; else UINT64_MAX */
+};
+
+/* Looks over the segments in the directory. */
+static int scan(int dir_fd, uint64_t wanted, struct span *ret)
+{
+	*ret = (struct span){UINT64_MAX, 0, UINT64_MAX};
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	DIR *dir = fdopendir(fd);
+	if (!dir) {
+		(void)close(fd); /* fdopendir failed, so it is still ours */
+		return -ENOMEM;
+	}
+	struct dirent *entry;
+	/* Only this thread uses this stream. */
+	while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+		uint64_t start;
+		if (!parse_name(entry->d_name, &start))
+			continue;
+		ret->first = MIN(ret->first, start);
+		ret->last = MAX(ret->last, start);
+		if (start <= wanted && (ret->covering == UINT64_MAX || start > ret->covering))
+			ret->covering = start;
+	}
+	(void)closedir(dir);
+	return 0;
+}
+
+/* Reads and checks the header at *position. 1, 0 (not there yet or damaged), -errno. */
+static int read_frame(int fd, uint64_t position, struct frame *ret)
+{
+	ssize_t n = pread(fd, ret, HEADER, (off_t)position);
+	if (n < 0)
+		return -errno;
+	if (n != HEADER)
+		return 0;
+	ret->magic = le32toh(ret->magic);
+	ret->len = le32toh(ret->len);
+	ret->check = le32toh(ret->check);
+	ret->offset = le64toh(ret->offset);
+	ret->time_ms = le64toh(ret->time_ms);
+	return ret->magic == MAGIC && ret->len <= LIMIT_CHUNK_BYTES && ret->check == check_of(ret) &&
+	       ret->stream >= OUTLOG_STDOUT && ret->stream <= OUTLOG_EXIT;
+}
+
+/* --- writer --- */
+
+/* Finds where the newest segment's whole frames end, and drops a torn tail. */
+static int continue_segment(struct outlog_writer *writer)
+{
+	struct frame frame;
+	off_t size = lseek(writer->fd, 0, SEEK_END);
+	int r;
+	writer->offset = writer->segment_start;
+	while ((r = read_frame(writer->fd, writer->segment_bytes, &frame)) > 0) {
+		if (writer->segment_bytes + HEADER + frame.len > (uint64_t)size)
+			break;
+		writer->segment_bytes += HEADER + frame.len;
+		writer->offset = frame.offset + (frame.stream == OUTLOG_EXIT ? 0 : frame.len);
+	}
+	if (r < 0)
+		return r;
+	return ftruncate(writer->fd, (off_t)writer->segment_bytes) < 0 ? -errno : 0;
+}
+
+static int start_segment(struct outlog_writer *writer)
+{
+	char name[NAME_LEN + 1];
+	segment_name(name, writer->offset);
+	int fd = openat(writer->dir_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+	if (fd < 0)
+		return -errno;
+	fd_closep(&writer->fd);
+	writer->fd = fd;
+	writer->segment_start = writer->offset;
+	writer->segment_bytes = 0;
+	return 0;
+}
+
+int outlog_writer_open(struct outlog_writer *writer, int dir_fd)
+{
+	*writer = (struct outlog_writer){.dir_fd = dir_fd, .fd = -1};
+	struct span span;
+	int r = scan(dir_fd, UINT64_MAX, &span);
+	if (r < 0)
+		goto out;
+	bool exists = span.first != UINT64_MAX;
+	writer->oldest = exists ? span.first : 0;
+	writer->offset = exists ? span.last : 0;
+	r = start_segment(writer);
+	if (r >= 0 && exists)
+		r = continue_segment(writer);
+out:
+	if (r < 0)
+		outlog_writer_close(writer);
+	return r;
+}
+
+void outlog_writer_close(struct outlog_writer *writer)
+{
+	fd_closep(&writer->fd);
+	fd_closep(&writer->dir_fd);
+}
+
+/* Starts a new segment when this one is full, and lets the oldest go when there are too many. */
+static int rotate(struct outlog_writer *writer)
+{
+	if (writer->segment_bytes < LIMIT_OUTPUT_SEGMENT_BYTES)
+		return 0;
+	int r = start_segment(writer);
+	if (r < 0)
+		return r;
+	uint64_t keep = (uint64_t)LIMIT_OUTPUT_SEGMENT_BYTES * LIMIT_OUTPUT_SEGMENTS;
+	while (writer->offset - writer->oldest > keep) {
+		char name[NAME_LEN + 1];
+		segment_name(name, writer->oldest);
+		if (unlinkat(writer->dir_fd, name, 0) < 0 && errno != ENOENT)
+			return -errno;
+		struct span span;
+		r = scan(writer->dir_fd, writer->offset, &span);
+		if (r < 0)
+			return r;
+		writer->oldest = span.first;
+	}
+	return 0;
+}
+
+static int write_frame(struct outlog_writer *writer, enum outlog_stream stream, const void *bytes,
+		       uint32_t len)
+{
+	struct frame frame = {.stream = (uint8_t)stream,
+			      .len = len,
+			      .offset = writer->offset,
+			      .time_ms = io_real_ms()};
+	frame.check = htole32(check_of(&frame));
+	frame.magic = htole32(MAGIC);
+	frame.len = htole32(frame.len);
+	frame.offset = htole64(frame.offset);
+	frame.time_ms = htole64(frame.time_ms);
+	struct iovec iov[2] = {{&frame, HEADER}, {(void *)(uintptr_t)bytes, len}};
+	ssize_t n = pwritev(writer->fd, iov, 2, (off_t)writer->segment_bytes);
+	if (n == (ssize_t)(HEADER + len)) {
+		writer->segment_bytes += HEADER + len;
+		return 0;
+	}
+	int r = n < 0 ? -errno : -ENOSPC;
+	/* Half a frame is no frame: cut it off so that the next one starts clean. */
+	(void)!ftruncate(writer->fd, (off_t)writer->segment_bytes);
+	return r;
+}
+
+int outlog_append(struct outlog_writer *writer, enum outlog_stream stream, const void *bytes,
+		  uint32_t len)
+{
+	int r = rotate(writer);
+	if (r >= 0)
+		r = write_frame(writer, stream, bytes, len);
+	if (r >= 0)
+		writer->offset += len;
+	return r;
+}
+
+int outlog_append_exit(struct outlog_writer *writer, const char *text)
+{
+	int r = write_frame(writer, OUTLOG_EXIT, text, (uint32_t)strlen(text));
+	if (r < 0)
+		return r;
+	return fdatasync(writer->fd) < 0 ? -errno : 0;
+}
+
+/* --- reader --- */
+
+int outlog_reader_open(struct outlog_reader *reader, int dir_fd, uint64_t offset)
+{
+	*reader = (struct outlog_reader){.dir_fd = dir_fd, .fd = -1, .offset = offset};
+	reader->bytes = mem_zalloc(LIMIT_CHUNK_BYTES);
+	return 0;
+}
+
+void outlog_reader_close(struct outlog_reader *reader)
+{
+	fd_closep(&reader->fd);
+	fd_closep(&reader->dir_fd);
+	mem_freep(&reader->bytes);
+}
+
+/* Opens the segment that holds reader->offset. 1 opened, 0 none yet, 2 a gap (offset moved). */
+static int open_segment(struct outlog_reader *reader)
+{
+	struct span span;
+	int r = scan(reader->dir_fd, reader->offset, &span);
+	if (r < 0)
+		return r;
+	if (span.first == UINT64_MAX)
+		return 0;
+	bool is_gap = span.covering == UINT64_MAX;
+	if (is_gap)
+		reader->offset = span.first;
+	char name[NAME_LEN + 1];
+	segment_name(name, is_gap ? span.first : span.covering);
+	int fd = openat(reader->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno; /* it went between scan and open: next time */
+	fd_closep(&reader->fd);
+	reader->fd = fd;
+	reader->position = 0;
+	return is_gap ? 2 : 1;
+}
+
+/* At the end of a segment: true if a newer one starts exactly where this one ended. */
+static bool has_next_segment(struct outlog_reader *reader)
+{
+	char name[NAME_LEN + 1];
+	segment_name(name, reader->offset);
+	int fd = openat(reader->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	if (reader->position == 0 || lseek(fd, 0, SEEK_END) == 0) {
+		(void)close(fd); /* the one we are in, or still empty */
+		return false;
+	}
+	fd_closep(&reader->fd);
+	reader->fd = fd;
+	reader->position = 0;
+	return true;
+}
+
+/* Reads the payload of a frame and cuts what lies before the wanted offset. 1, 0 or -errno. */
+static int read_payload(struct outlog_reader *reader, const struct frame *frame,
+			struct outlog_record *ret)
+{
+	ssize_t n = pread(reader->fd, reader->bytes, frame->len, (off_t)(reader->position + HEADER));
+	if (n < 0)
+		return -errno;
+	if ((uint32_t)n != frame->len)
+		return 0;
+	reader->position += HEADER + frame->len;
+	uint64_t skip = frame->offset < reader->offset ? reader->offset - frame->offset : 0;
+	if (frame->stream == OUTLOG_EXIT)
+		skip = 0;
+	*ret = (struct outlog_record){.stream = (enum outlog_stream)frame->stream,
+				      .offset = frame->offset + skip,
+				      .time_ms = frame->time_ms,
+				      .bytes = reader->bytes + skip,
+				      .len = frame->len - (uint32_t)skip};
+	if (frame->stream != OUTLOG_EXIT)
+		reader->offset = frame->offset + frame->len;
+	return 1;
+}
+
+/* One frame of the open segment. 1 a record, 0 none yet, 2 the frame lay before the offset. */
+static int next_in_segment(struct outlog_reader *reader, struct outlog_record *ret)
+{
+	struct frame frame;
+	int r = read_frame(reader->fd, reader->position, &frame);
+	if (r <= 0)
+		return r < 0 ? r : has_next_segment(reader) ? 2 : 0;
+	if (frame.stream != OUTLOG_EXIT && frame.offset + frame.len <= reader->offset) {
+		reader->position += HEADER + frame.len;
+		return 2;
+	}
+	return read_payload(reader, &frame, ret);
+}
+
+int outlog_next(struct outlog_reader *reader, struct outlog_record *ret)
+{
+	if (reader->fd < 0) {
+		int r = open_segment(reader);
+		if (r <= 0)
+			return r;
+		if (r == 2) {
+			*ret = (struct outlog_record){.stream = OUTLOG_GAP, .offset = reader->offset};
+			return 1;
+		}
+	}
+	int r;
+	do {
+		r = next_in_segment(reader, ret);
+	} while (r == 2);
+	if (r != 0)
+		return r;
+	/* Nothing more in a file that no longer has a name: its successors may have moved on. */
+	struct span span;
+	if (scan(reader->dir_fd, reader->offset, &span) == 0 && span.first != UINT64_MAX &&
+	    span.first > reader->offset)
+		fd_closep(&reader->fd);
+	return reader->fd < 0 ? outlog_next(reader, ret) : 0; /* NOLINT(misc-no-recursion): once */
+}
