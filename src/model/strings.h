@@ -1,0 +1,31 @@
+/*
+ * A list of owned strings, for everything that is "some texts in order": argv, labels, env,
+ * mechanisms. Zeroed memory is an empty list. Bounds are the caller's (base/limits.h): each list
+ * that a peer fills is checked where it is read.
+ */
+#pragma once
+
+#include "base/base.h"
+
+struct strings {
+	char **items; /* count strings, then NULL once anything was added: usable as argv */
+	size_t count;
+};
+
+void strings_done(struct strings *list);
+/* Adds a copy. */
+void strings_add(struct strings *list, const char *text);
+/* Adds the string itself, which the list then owns. */
+void strings_take(struct strings *list, char *text);
+/* Replaces what *to holds by copies of from's strings. */
+void strings_copy(struct strings *to, const struct strings *from);
+bool strings_has(const struct strings *list, const char *text);
+bool strings_equal(const struct strings *a, const struct strings *b);
+
+/* --- lists of "key=value" entries, each key once --- */
+/* The value of key, or NULL. */
+const char *strings_value(const struct strings *list, const char *key);
+/* Sets or replaces key; keeps the order of what was there. */
+void strings_set(struct strings *list, const char *key, const char *value);
+/* Drops key; false when it was not there. */
+bool strings_unset(struct strings *list, const char *key);
