@@ -8,4 +8,5 @@
 #include <stdlib.h>
 #include <string.h>
 
-#pragma GCC poison strcpy strcat sprintf vsprintf gets strtok strtok_r atoi atol atoll system popen tmpnam mktemp
+#pragma GCC poison strcpy strcat sprintf vsprintf gets strtok strtok_r atoi atol atoll system      \
+	popen tmpnam mktemp

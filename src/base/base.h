@@ -16,6 +16,11 @@
 #define PRINTF(fmt, va) __attribute__((format(printf, fmt, va)))
 #define UNUSED          __attribute__((unused))
 
+/* C17 has the keyword only; <assert.h> would bring assert() along. */
+#define static_assert _Static_assert
+
+#undef MIN
+#undef MAX
 #define MIN(a, b)                                                                                  \
 	({                                                                                         \
 		__typeof__(a) min_a_ = (a);                                                        \
@@ -30,9 +35,9 @@
 	})
 
 /* Scope cleanup. Declare initialised; move ownership out with take_*. */
-#define auto_(fn)      __attribute__((cleanup(fn)))
-#define auto_close     auto_(fd_closep)
-#define auto_free      auto_(mem_freep)
+#define auto_(fn)  __attribute__((cleanup(fn)))
+#define auto_close auto_(fd_closep)
+#define auto_free  auto_(mem_freep)
 
 /* Closes *fd if it is open and sets it to -1. Keeps errno. */
 void fd_closep(int *fd);

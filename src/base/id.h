@@ -1,7 +1,7 @@
 /*
  * Ids: a short prefix, "_", then 20 characters of lower-case base32 (a 48-bit millisecond time
- * and 52 random bits), so that they sort by creation, are safe in paths and URLs, and are never guessed twice.
- * Example: sb_01jd3q8k2v9m4x7c5t0z.
+ * and 52 random bits), so that they sort by creation, are safe in paths and URLs, and are never
+ * guessed twice. Example: sb_01jd3q8k2v9m4x7c5t0z.
  */
 #pragma once
 

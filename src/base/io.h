@@ -17,7 +17,7 @@ ssize_t io_read_full(int fd, void *bytes, size_t len) NODISCARD;
 int io_read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_len) NODISCARD;
 /* Temp file + fsync + rename + fsync of the directory: readers see old or new, never half. */
 int io_replace_file(int dir_fd, const char *name, const void *bytes, size_t len,
-		    mode_t mode) NODISCARD;
+                    mode_t mode) NODISCARD;
 /* One write(2) to an existing file (kernel control files). */
 int io_write_ctl(int dir_fd, const char *path, const char *text) NODISCARD;
 int io_set_nonblock(int fd, bool on) NODISCARD;

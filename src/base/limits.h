@@ -26,6 +26,6 @@ enum {
 	LIMIT_HTTP_HEADER_BYTES = 32 * 1024,
 	LIMIT_PAGE = 1000, /* rows in one answer */
 	LIMIT_OUTPUT_SEGMENT_BYTES = 1024 * 1024,
-	LIMIT_OUTPUT_SEGMENTS = 16, /* kept per exec: the newest 16 MiB */
+	LIMIT_OUTPUT_SEGMENTS = 16,              /* kept per exec: the newest 16 MiB */
 	LIMIT_OUTPUT_WINDOW_BYTES = 1024 * 1024, /* how far an attached reader may lag */
 };

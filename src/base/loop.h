@@ -3,7 +3,7 @@
  * by pidfd. Single-threaded. A source belongs to the object that embeds it (no allocation per
  * source except timers in the heap); it must be removed before its memory goes away. Callbacks
  * return quickly and never re-enter loop_run. Removing any source, also the one being called, is
- * allowed inside a callback.
+ * allowed inside a callback. A forked child makes its own loop and only frees this one.
  */
 #pragma once
 
@@ -50,22 +50,25 @@ int loop_run(struct loop *loop);
 int loop_step(struct loop *loop, int max_wait_ms);
 void loop_stop(struct loop *loop, int status);
 
-/* The source must be zeroed or removed before. */
+/* The source must be zeroed or removed before. Regular files and /dev/null are ready in every
+ * round, as poll(2) has it. */
 int loop_add(struct loop *loop, struct loop_source *source, int fd, uint32_t events,
-	     loop_on_io on_io, void *ctx) NODISCARD;
+             loop_on_io on_io, void *ctx) NODISCARD;
 int loop_change(struct loop_source *source, uint32_t events);
-/* Harmless on a source that was never added. Does not close the fd. */
+/* Harmless on a source that was never added. Does not close the fd: remove first, then close
+ * (the other order aborts, because the kernel could still hold the source's address). */
 void loop_remove(struct loop_source *source);
 
 /* Arms or re-arms: on_timer is called once, at or after due. */
 void loop_timer_at(struct loop *loop, struct loop_timer *timer, uint64_t due_ms,
-		   loop_on_timer on_timer, void *ctx);
+                   loop_on_timer on_timer, void *ctx);
 void loop_timer_in(struct loop *loop, struct loop_timer *timer, uint64_t in_ms,
-		   loop_on_timer on_timer, void *ctx);
+                   loop_on_timer on_timer, void *ctx);
 void loop_timer_stop(struct loop_timer *timer);
 
-/* Blocks the signals and delivers them to on_signal; once per loop. `signals` ends with 0. */
+/* Blocks the signals and delivers them to on_signal; once per loop. `signals` ends with 0. They
+ * stay blocked across fork and exec: the child unblocks them. */
 int loop_signals(struct loop *loop, const int *signals, loop_on_signal on_signal,
-		 void *ctx) NODISCARD;
+                 void *ctx) NODISCARD;
 /* CLOCK_BOOTTIME at the start of this round, in ms. */
 uint64_t loop_now_ms(const struct loop *loop);

@@ -9,12 +9,12 @@
 #include "base/err.h"
 
 enum opt_kind {
-	OPT_FLAG,   /* bool *                       */
-	OPT_STR,    /* const char ** (points into argv) */
-	OPT_U64,    /* uint64_t *                   */
-	OPT_BYTES,  /* uint64_t *, "64M"            */
-	OPT_MS,     /* uint64_t *, "30s"            */
-	OPT_LIST,   /* struct opt_list *, may repeat */
+	OPT_FLAG,  /* bool *                       */
+	OPT_STR,   /* const char ** (points into argv) */
+	OPT_U64,   /* uint64_t *                   */
+	OPT_BYTES, /* uint64_t *, "64M"            */
+	OPT_MS,    /* uint64_t *, "30s"            */
+	OPT_LIST,  /* struct opt_list *, may repeat */
 };
 
 struct opt_list {
@@ -23,11 +23,11 @@ struct opt_list {
 };
 
 struct opt {
-	const char *name;   /* "memory" */
-	char letter;        /* 0: none */
+	const char *name; /* "memory" */
+	char letter;      /* 0: none */
 	enum opt_kind kind;
 	void *value;
-	const char *arg;    /* "SIZE" in the help text; NULL for flags */
+	const char *arg; /* "SIZE" in the help text; NULL for flags */
 	const char *help;
 };
 
@@ -37,8 +37,8 @@ struct opt {
  * from there on is positional), as `run` needs. "--" ends options and is dropped.
  * ERR_INVALID names the option and the nearest known one. opts ends with a row without a name.
  */
-int opt_parse(const struct opt *opts, int argc, char **argv, bool stop_at_positional,
-	      int *ret_argc, struct err *err) NODISCARD;
+int opt_parse(const struct opt *opts, int argc, char **argv, bool stop_at_positional, int *ret_argc,
+              struct err *err) NODISCARD;
 /* Two columns: "  -m, --memory SIZE   help". */
 void opt_print(const struct opt *opts, FILE *to);
 void opt_list_done(struct opt_list *list);

@@ -8,13 +8,21 @@
 #include "base/base.h"
 #include "base/err.h"
 
-enum toml_kind { TOML_STRING, TOML_INT, TOML_FLOAT, TOML_BOOL, TOML_DATETIME, TOML_ARRAY, TOML_TABLE };
+enum toml_kind {
+	TOML_STRING,
+	TOML_INT,
+	TOML_FLOAT,
+	TOML_BOOL,
+	TOML_DATETIME,
+	TOML_ARRAY,
+	TOML_TABLE
+};
 
 struct toml {
 	enum toml_kind kind;
 	int line;
-	char *key;          /* in a table; NULL in an array and at the root */
-	char *str;          /* STRING, DATETIME */
+	char *key; /* in a table; NULL in an array and at the root */
+	char *str; /* STRING, DATETIME */
 	size_t str_len;
 	int64_t num;        /* INT, BOOL (0 or 1) */
 	double real;        /* FLOAT */
@@ -24,7 +32,7 @@ struct toml {
 
 /* text need not end with NUL. On failure err says "NAME:LINE: what" with ERR_CONFIG. */
 int toml_parse(const char *name, const char *text, size_t len, struct toml **ret,
-	       struct err *err) NODISCARD;
+               struct err *err) NODISCARD;
 void toml_free(struct toml *root);
 void toml_freep(struct toml **root);
 /* Child of a table by key, or NULL. */
