@@ -10,6 +10,10 @@
 
 #include "base/banned.h"
 
+#ifndef static_assert
+#define static_assert _Static_assert
+#endif
+
 #define ARRAY_LEN(a)    (sizeof(a) / sizeof((a)[0]))
 #define NODISCARD       __attribute__((warn_unused_result))
 #define NORETURN        __attribute__((noreturn))

@@ -7,7 +7,7 @@
 enum {
 	LIMIT_WIRE_BYTES = 128 * 1024, /* one message between our processes */
 	LIMIT_WIRE_FIELDS = 4096,
-	LIMIT_WIRE_FDS = 32,
+	LIMIT_WIRE_FDS = 96, /* layers, mounts and the fixed few of a launch */
 	LIMIT_CHUNK_BYTES = 64 * 1024, /* bulk data in one message */
 	LIMIT_ID_LEN = 32,
 	LIMIT_NAME_LEN = 63,
