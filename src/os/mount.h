@@ -17,7 +17,9 @@ enum mount_flags {
 /* Makes every mount of this namespace private (MS_REC | MS_PRIVATE on "/"). */
 int mount_make_private(void) NODISCARD;
 /* A new, unattached file system: type "tmpfs", "proc", "devpts", "overlay", "ext4". options is a
- * comma-separated list given by fsconfig ("size=1m,mode=755"). The result is a mount fd. */
+ * comma-separated list given by fsconfig ("size=1m,mode=755"). The result is a mount fd. A lowerdir
+ * list of more than 255 bytes needs Linux 6.7 (-EINVAL before): keep it short by naming layers
+ * relative to the cwd ("0:1:2"). No escaping: paths of ours have no comma or colon. */
 int mount_new(const char *type, const char *source, const char *options, enum mount_flags flags,
 	      int *ret_fd) NODISCARD;
 /* open_tree(OPEN_TREE_CLONE) of dir_fd/path: an unattached copy of that mount. */
