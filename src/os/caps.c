@@ -65,6 +65,14 @@ int caps_clear(void)
 	return set_caps(0);
 }
 
+int caps_raise_permitted(void)
+{
+	struct sets have;
+	int r = get_sets(&have);
+
+	return r < 0 ? r : set_caps(have.permitted);
+}
+
 bool caps_has(int cap)
 {
 	struct sets have;

@@ -12,6 +12,8 @@
 int caps_limit(uint64_t keep) NODISCARD;
 /* Only empties effective, permitted, inheritable, ambient (what is left after a setuid). */
 int caps_clear(void) NODISCARD;
+/* effective = permitted: after a change of the file system id, which lowers some. */
+int caps_raise_permitted(void) NODISCARD;
 bool caps_has(int cap); /* effective */
 int caps_no_new_privs(void) NODISCARD;
 int caps_not_dumpable(void) NODISCARD;
