@@ -16,7 +16,7 @@ struct profile {
 };
 
 struct config {
-	char *daemon_user; /* account cloched runs as when the broker is root */
+	char *daemon_user;    /* account cloched runs as when the broker is root */
 	bool has_daemon_user; /* the file names it: then it must exist */
 	enum log_level log_level;
 	struct profile *profiles; /* "default" is always there, first */
@@ -30,13 +30,13 @@ void config_done(struct config *config);
  * may then be half-changed and is only good for config_done. A profile that is not there yet
  * starts from the built-in default, not from the file's [sandboxes.default]. */
 int config_parse(struct config *config, const char *name, const char *text, size_t len,
-		 struct err *err) NODISCARD;
+                 struct err *err) NODISCARD;
 /* Reads dir_fd/name (AT_FDCWD allowed) and applies it. A missing file is no error. */
 int config_load(struct config *config, int dir_fd, const char *path, struct err *err) NODISCARD;
 /* NULL when there is none of that name. */
 const struct profile *config_profile(const struct config *config, const char *name);
 /* As config_profile, but ERR_NOT_FOUND with the nearest name. */
 int config_find_profile(const struct config *config, const char *name, const struct profile **ret,
-			struct err *err) NODISCARD;
+                        struct err *err) NODISCARD;
 /* A commented file that changes nothing, for `cloche setup`; the caller frees. */
 char *config_default_text(void) NODISCARD;

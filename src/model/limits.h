@@ -44,12 +44,12 @@ uint64_t limits_get(const struct limits *limits, const struct limit *limit);
 /* Each refuses with ERR_INVALID and "memory 1K is below the least of 4M" or the like; *limits is
  * then unchanged. */
 int limits_set(struct limits *limits, const struct limit *limit, uint64_t value,
-	       struct err *err) NODISCARD;
+               struct err *err) NODISCARD;
 /* A number as people write it in config and API: 1.5 for MILLI, whole for the others. */
 int limits_set_number(struct limits *limits, const struct limit *limit, double value,
-		      struct err *err) NODISCARD;
+                      struct err *err) NODISCARD;
 int limits_set_text(struct limits *limits, const struct limit *limit, const char *text,
-		    struct err *err) NODISCARD;
+                    struct err *err) NODISCARD;
 /* Every value in its range. */
 int limits_check(const struct limits *limits, struct err *err) NODISCARD;
 /* Exact and short: "64M", "1.5", "512", "64M/s". out has room for at least 32 bytes. */

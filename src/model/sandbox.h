@@ -46,7 +46,7 @@ enum sandbox_event {
 #define EVENT(event, text) SANDBOX_EVENT_##event,
 	SANDBOX_EVENTS(EVENT)
 #undef EVENT
-	SANDBOX_EVENT_COUNT_
+		SANDBOX_EVENT_COUNT_
 };
 
 struct meters {
@@ -70,14 +70,14 @@ struct sandbox {
 	struct id id;
 	enum sandbox_state state;
 	struct spec spec;
-	struct id image_id;    /* "" for the host image */
-	uint64_t created_ms;   /* all times: CLOCK_REALTIME in ms, 0 = not yet */
+	struct id image_id;  /* "" for the host image */
+	uint64_t created_ms; /* all times: CLOCK_REALTIME in ms, 0 = not yet */
 	uint64_t started_ms;
 	uint64_t ended_ms;
-	uint64_t expires_ms;   /* 0: never */
-	char *end_reason;      /* "stopped", "ttl", "lost", "start_failed", …; NULL while it lives */
-	char *detail;          /* a sentence for people; may be NULL */
-	bool is_degraded;      /* in force now, unlike spec.degraded which only allows it */
+	uint64_t expires_ms; /* 0: never */
+	char *end_reason; /* "stopped", "ttl", "lost", "start_failed", …; NULL while it lives */
+	char *detail;     /* a sentence for people; may be NULL */
+	bool is_degraded; /* in force now, unlike spec.degraded which only allows it */
 	struct strings mechanisms; /* name=value */
 	struct meters meters;
 };
@@ -92,7 +92,7 @@ void sandbox_freep(struct sandbox **sandbox);
 /* The state that follows. ERR_CONFLICT names both: "sandbox is creating: stop is not possible
  * now". */
 int sandbox_apply(enum sandbox_state state, enum sandbox_event event, enum sandbox_state *ret_state,
-		  struct err *err) NODISCARD;
+                  struct err *err) NODISCARD;
 
 /* "running"; must be a real state. */
 const char *sandbox_state_name(enum sandbox_state state);

@@ -20,13 +20,13 @@ struct mount {
 struct spec {
 	char *name; /* unique among sandboxes; NULL: known by id only */
 	char *profile;
-	char *runtime;      /* "native" */
-	char *image;        /* "host" or the name of an imported one */
-	char *user;         /* see model/user.h */
-	char *cwd;          /* absolute */
-	char *hostname;     /* NULL: derived from name or id by whoever launches */
-	char *disk_backend; /* "auto", "quota", "loop", "tmpfs", "sampled" */
-	char *network;      /* "none" */
+	char *runtime;         /* "native" */
+	char *image;           /* "host" or the name of an imported one */
+	char *user;            /* see model/user.h */
+	char *cwd;             /* absolute */
+	char *hostname;        /* NULL: derived from name or id by whoever launches */
+	char *disk_backend;    /* "auto", "quota", "loop", "tmpfs", "sampled" */
+	char *network;         /* "none" */
 	struct strings labels; /* key=value */
 	struct strings env;    /* NAME=value */
 	struct limits limits;
@@ -45,7 +45,7 @@ void spec_copy(struct spec *to, const struct spec *from);
 void spec_set(char **field, const char *text);
 /* Adds a mount; strings are copied. */
 void spec_add_mount(struct spec *spec, const char *source, const char *grant, const char *target,
-		    bool read_only);
+                    bool read_only);
 
 /* Everything that can be known without looking at the machine: names, user form, absolute and
  * clean paths, mount targets, env, labels, limits, ttl. ERR_INVALID (ERR_UNSUPPORTED for a

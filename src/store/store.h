@@ -50,8 +50,8 @@ void store_listen(struct store *store, store_on_event on_event, void *ctx);
 /* --- writing --- */
 struct store_result {
 	bool ok;
-	struct err err;       /* when not ok */
-	uint64_t seq;         /* number of the write's last event; 0 without one */
+	struct err err; /* when not ok */
+	uint64_t seq;   /* number of the write's last event; 0 without one */
 	uint64_t sandbox_seq;
 };
 typedef void (*store_on_done)(const struct store_result *result, void *ctx);
@@ -64,7 +64,7 @@ void store_write_submit(struct store_write *write, store_on_done on_done, void *
 /* Blocks until it is on disk, for start-up and tests; callbacks of other writes stay due. Takes
  * the write. ret may be NULL. */
 int store_write_wait(struct store_write *write, struct store_result *ret,
-		     struct err *err) NODISCARD;
+                     struct err *err) NODISCARD;
 
 /* Each of these copies what it is given. *_put inserts or replaces by id. */
 void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox);
@@ -96,26 +96,26 @@ void store_expire_idempotency(struct store_write *write, uint64_t now_ms);
 
 /* The usual write in one call: a row and its event. event may be NULL. */
 void store_sandbox_put(struct store *store, const struct sandbox *sandbox,
-		       const struct event *event, store_on_done on_done, void *ctx);
+                       const struct event *event, store_on_done on_done, void *ctx);
 void store_sandbox_delete(struct store *store, const char *id, const struct event *event,
-			  store_on_done on_done, void *ctx);
+                          store_on_done on_done, void *ctx);
 void store_exec_put(struct store *store, const struct exec *exec, const struct event *event,
-		    store_on_done on_done, void *ctx);
+                    store_on_done on_done, void *ctx);
 void store_event_put(struct store *store, const struct event *event, store_on_done on_done,
-		     void *ctx);
+                     void *ctx);
 
 /* --- reading --- */
 /* By id or name. The caller frees with sandbox_free. */
 int store_sandbox_get(struct store *store, const char *id_or_name, struct sandbox **ret,
-		      struct err *err) NODISCARD;
+                      struct err *err) NODISCARD;
 
 struct sandbox_filter {
-	uint32_t states;       /* mask of 1 << state; 0: all */
-	const char *name;      /* exact; NULL: all */
-	const char *image;     /* name or id; NULL: all */
+	uint32_t states;              /* mask of 1 << state; 0: all */
+	const char *name;             /* exact; NULL: all */
+	const char *image;            /* name or id; NULL: all */
 	const struct strings *labels; /* key=value, all must be there; NULL: all */
-	const char *cursor;    /* next_cursor of the page before; NULL: the first page */
-	size_t limit;          /* 1 … LIMIT_PAGE; 0: 100 */
+	const char *cursor;           /* next_cursor of the page before; NULL: the first page */
+	size_t limit;                 /* 1 … LIMIT_PAGE; 0: 100 */
 };
 struct sandbox_page {
 	struct sandbox **items; /* oldest first */
@@ -123,11 +123,11 @@ struct sandbox_page {
 	char *next_cursor; /* NULL: this was the last page */
 };
 int store_sandbox_list(struct store *store, const struct sandbox_filter *filter,
-		       struct sandbox_page *ret, struct err *err) NODISCARD;
+                       struct sandbox_page *ret, struct err *err) NODISCARD;
 void sandbox_page_done(struct sandbox_page *page);
 
 int store_exec_get(struct store *store, const char *id, struct exec **ret,
-		   struct err *err) NODISCARD;
+                   struct err *err) NODISCARD;
 struct exec_filter {
 	const char *sandbox; /* id; NULL: of all */
 	bool running_only;
@@ -140,21 +140,21 @@ struct exec_page {
 	char *next_cursor;
 };
 int store_exec_list(struct store *store, const struct exec_filter *filter, struct exec_page *ret,
-		    struct err *err) NODISCARD;
+                    struct err *err) NODISCARD;
 void exec_page_done(struct exec_page *page);
 /* The newest of a sandbox; ERR_NOT_FOUND when there is none. */
 int store_exec_latest(struct store *store, const char *sandbox_id, struct exec **ret,
-		      struct err *err) NODISCARD;
+                      struct err *err) NODISCARD;
 
 int store_image_get(struct store *store, const char *id_or_name, struct image **ret,
-		    struct err *err) NODISCARD;
+                    struct err *err) NODISCARD;
 struct image_page {
 	struct image **items; /* by name */
 	size_t count;
 	char *next_cursor;
 };
 int store_image_list(struct store *store, const char *cursor, size_t limit, struct image_page *ret,
-		     struct err *err) NODISCARD;
+                     struct err *err) NODISCARD;
 void image_page_done(struct image_page *page);
 /* Layers that no image uses any more: their files can go. */
 int store_layers_unused(struct store *store, struct strings *ret, struct err *err) NODISCARD;
@@ -169,16 +169,16 @@ struct event_page {
 	size_t count;
 	bool more;
 };
-int store_event_list(struct store *store, const struct event_filter *filter,
-		     struct event_page *ret, struct err *err) NODISCARD;
+int store_event_list(struct store *store, const struct event_filter *filter, struct event_page *ret,
+                     struct err *err) NODISCARD;
 void event_page_done(struct event_page *page);
 /* The newest committed number, 0 before the first; of one sandbox when given, else of the node. */
 int store_event_last(struct store *store, const char *sandbox_id, uint64_t *ret,
-		     struct err *err) NODISCARD;
+                     struct err *err) NODISCARD;
 
 /* ERR_NOT_FOUND also for one that expired. */
 int store_idempotency_get(struct store *store, const char *key, const char *route, uint64_t now_ms,
-			  struct idempotency **ret, struct err *err) NODISCARD;
+                          struct idempotency **ret, struct err *err) NODISCARD;
 void idempotency_free(struct idempotency *entry);
 /* ERR_NOT_FOUND. The caller frees. */
 int store_meta_get(struct store *store, const char *name, char **ret, struct err *err) NODISCARD;
