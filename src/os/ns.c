@@ -64,15 +64,15 @@ static int write_map(pid_t pid, const char *file, const struct ns_map *maps, siz
 	size_t len = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		int n = snprintf(text + len, sizeof text - len, "%u %u %u\n", maps[i].inside,
+		int n = snprintf(text + len, sizeof(text) - len, "%u %u %u\n", maps[i].inside,
 				 maps[i].outside, maps[i].count);
-		if (n < 0 || (size_t)n >= sizeof text - len)
+		if (n < 0 || (size_t)n >= sizeof(text) - len)
 			return -E2BIG;
 		len += (size_t)n;
 	}
 	if (len == 0)
 		return 0;
-	(void)snprintf(path, sizeof path, "/proc/%d/%s", pid, file); /* cannot be too long */
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, file); /* cannot be too long */
 	return io_write_ctl(AT_FDCWD, path, text);
 }
 
@@ -84,7 +84,7 @@ int ns_write_maps(pid_t pid, const struct ns_map *uids, size_t uid_count,
 
 	/* Without privilege the gid map is refused until setgroups is denied (CVE-2014-8989). */
 	if (deny_setgroups) {
-		(void)snprintf(path, sizeof path, "/proc/%d/setgroups", pid); /* cannot be too long */
+		(void)snprintf(path, sizeof(path), "/proc/%d/setgroups", pid); /* cannot be too long */
 		r = io_write_ctl(AT_FDCWD, path, "deny");
 		if (r < 0)
 			return r;
@@ -144,10 +144,10 @@ int ns_open(pid_t pid, const char *name)
 	int n;
 
 	if (pid == 0)
-		n = snprintf(path, sizeof path, "/proc/self/ns/%s", name);
+		n = snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
 	else
-		n = snprintf(path, sizeof path, "/proc/%d/ns/%s", pid, name);
-	if (n < 0 || (size_t)n >= sizeof path)
+		n = snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, name);
+	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
 
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -158,7 +158,19 @@ int ns_time_offsets(int64_t monotonic_s, int64_t boottime_s)
 {
 	char text[96];
 
-	(void)snprintf(text, sizeof text, "monotonic %lld 0\nboottime %lld 0\n",
+	(void)snprintf(text, sizeof(text), "monotonic %lld 0\nboottime %lld 0\n",
 		       (long long)monotonic_s, (long long)boottime_s); /* cannot be too long */
 	return io_write_ctl(AT_FDCWD, "/proc/self/timens_offsets", text);
+}
+
+bool ns_is_initial_user(void)
+{
+	auto_free char *text = NULL;
+	size_t len;
+	unsigned long inside, outside, count;
+
+	if (io_read_file(AT_FDCWD, "/proc/self/uid_map", MAP_TEXT_BYTES, &text, &len) < 0)
+		return false;
+	return sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
+	       outside == 0 && count == UINT32_MAX;
 }

@@ -30,5 +30,7 @@ int ns_open(pid_t pid, const char *name) NODISCARD;
 /* fork-like clone with CLONE_NEW* flags (no CLONE_VM): 0 in the child, pid in the parent. With
  * ret_pidfd also CLONE_PIDFD. cgroup_fd >= 0 uses CLONE_INTO_CGROUP (v2). */
 pid_t ns_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd) NODISCARD;
+/* True in the machine's first user namespace (every id mapped to itself). */
+bool ns_is_initial_user(void);
 /* Adds CLOCK_BOOTTIME/MONOTONIC offsets to the time namespace the next child will enter. */
 int ns_time_offsets(int64_t monotonic_s, int64_t boottime_s) NODISCARD;
