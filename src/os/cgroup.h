@@ -34,6 +34,11 @@ struct cgroup_limits {
 
 enum cgroup_part { CGROUP_TOP, CGROUP_KEEPER, CGROUP_INIT, CGROUP_WORK, CGROUP_PARTS_ };
 
+/* v2 only (0 and nothing done on v1): moves the caller, and what else sits in the layout's own
+ * delegated group, to the leaf cloche/broker, and hands the controllers on to cloche/. Call once at
+ * the broker's start, before any child. */
+int cgroup_enter_leaf(const struct cgroup_layout *layout) NODISCARD;
+
 /* Directory fds of one sandbox: [controller][part]; on v2 all controllers share the same fds ([0]). */
 struct cgroup {
 	int version;
@@ -43,17 +48,25 @@ struct cgroup {
 void cgroup_init(struct cgroup *cgroup); /* all -1 */
 void cgroup_done(struct cgroup *cgroup); /* closes */
 /* Makes cloche/<name>/{keeper,init,work}, writes limits to `work` (memory, pids, cpu) and small fixed
- * ones to keeper; opens the dirs; gives the files the keeper needs later to uid (chown). Idempotent. */
+ * ones to keeper and init; opens the dirs; gives the files the keeper needs later (to freeze) to
+ * keeper_uid, unless that is (uid_t)-1. Idempotent. With layout version 0 there are no groups: *ret is
+ * empty, and attach, limits and remove on it do nothing; the caller decides whether it may start so. */
 int cgroup_create(const struct cgroup_layout *layout, const char *name,
 		  const struct cgroup_limits *limits, uid_t keeper_uid, struct cgroup *ret) NODISCARD;
+/* Opens what exists of a sandbox's groups; parts that are missing are -1. */
+int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgroup *ret) NODISCARD;
+/* Of the work part. */
 int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits) NODISCARD;
-/* Moves a process (0 = self) in every hierarchy. */
+/* Moves a process (0 = self) in every hierarchy. May wait for an RCU period (10 ms) on v1. */
 int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid) NODISCARD;
 /* v2: the fd for CLONE_INTO_CGROUP; -1 on v1. */
 int cgroup_clone_fd(const struct cgroup *cgroup, enum cgroup_part part);
+/* Waits until everything is frozen (-ETIMEDOUT: it stays on its way there). -EOPNOTSUPP without a
+ * freezer. */
 int cgroup_freeze(const struct cgroup *cgroup, enum cgroup_part part, bool on, int timeout_ms) NODISCARD;
 /* SIGKILL to everything below the group (all parts), repeated until empty or timeout. Needs rights on
- * the processes (v1) or on cgroup.kill (v2). */
+ * the processes (v1) or on cgroup.kill (v2). Never from inside the group. -ETIMEDOUT. The group is of
+ * no use afterwards: on v1 it may no longer fork. */
 int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeout_ms) NODISCARD;
 /* rmdir of all parts in all hierarchies; missing ones are fine. -EBUSY while processes are inside. */
 int cgroup_remove(const struct cgroup_layout *layout, const char *name) NODISCARD;

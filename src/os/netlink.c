@@ -20,11 +20,11 @@ static int read_ack(int fd)
 	ssize_t len;
 
 	do
-		len = recv(fd, &answer, sizeof answer, 0);
+		len = recv(fd, &answer, sizeof(answer), 0);
 	while (len < 0 && errno == EINTR);
 	if (len < 0)
 		return -errno;
-	if ((size_t)len < sizeof answer.head + sizeof answer.error.error ||
+	if ((size_t)len < sizeof(answer.head) + sizeof(answer.error.error) ||
 	    answer.head.nlmsg_type != NLMSG_ERROR)
 		return -EBADMSG;
 	return answer.error.error;
@@ -37,7 +37,7 @@ int netlink_loopback_up(void)
 		struct ifinfomsg info;
 	} request = {
 		.head = {
-			.nlmsg_len = sizeof request,
+			.nlmsg_len = sizeof(request),
 			.nlmsg_type = RTM_NEWLINK,
 			.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
 			.nlmsg_seq = 1,
@@ -55,7 +55,7 @@ int netlink_loopback_up(void)
 		return -errno;
 	/* An unconnected netlink socket sends to the kernel, and the kernel answers before send
 	 * returns, so the read never waits. */
-	if (send(fd, &request, sizeof request, 0) < 0)
+	if (send(fd, &request, sizeof(request), 0) < 0)
 		return -errno;
 	return read_ack(fd);
 }

@@ -43,7 +43,7 @@ static int read_stat(pid_t pid, struct stat_fields *ret)
 	char path[32];
 	size_t len;
 
-	(void)snprintf(path, sizeof path, "/proc/%d/stat", pid); /* cannot be too long */
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid); /* cannot be too long */
 	int r = io_read_file(AT_FDCWD, path, STAT_BYTES, &text, &len);
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
@@ -117,7 +117,7 @@ int proc_list(pid_t **ret_pids, size_t *ret_count)
 			continue;
 		if (count == size) {
 			size = size ? size * 2 : 64;
-			pid_t *more = reallocarray(pids, size, sizeof *pids);
+			pid_t *more = reallocarray(pids, size, sizeof(*pids));
 			if (!more)
 				return -ENOMEM;
 			pids = more;

@@ -51,12 +51,12 @@ struct sys_clone_args {
 
 static inline pid_t sys_clone3(struct sys_clone_args *args)
 {
-	return (pid_t)syscall(SYS_clone3, args, sizeof *args);
+	return (pid_t)syscall(SYS_clone3, args, sizeof(*args));
 }
 
 static inline int sys_openat2(int dir_fd, const char *path, const struct open_how *how)
 {
-	return (int)syscall(SYS_openat2, dir_fd, path, how, sizeof *how);
+	return (int)syscall(SYS_openat2, dir_fd, path, how, sizeof(*how));
 }
 
 static inline int sys_open_tree(int dir_fd, const char *path, unsigned int flags)
@@ -88,7 +88,7 @@ static inline int sys_fsmount(int fd, unsigned int flags, unsigned int attr_flag
 static inline int sys_mount_setattr(int fd, const char *path, unsigned int flags,
 				    struct mount_attr *attr)
 {
-	return (int)syscall(SYS_mount_setattr, fd, path, flags, attr, sizeof *attr);
+	return (int)syscall(SYS_mount_setattr, fd, path, flags, attr, sizeof(*attr));
 }
 
 static inline int sys_pivot_root(const char *new_root, const char *put_old)

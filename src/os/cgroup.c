@@ -1,0 +1,429 @@
+/*
+ * What both versions have in common: folders, attaching, waiting. A group is
+ * <base>/cloche/<name>/{keeper,init,work} in one tree (v2) or in one tree a controller (v1).
+ */
+#include "os/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "os/cgroup_internal.h"
+#include "os/path.h"
+
+enum { CONTROL_BYTES = 64 * 1024, PROCS_BYTES = 4 * 1024 * 1024 };
+
+static const char *const part_names[CGROUP_PARTS_] = {
+	[CGROUP_TOP] = ".",
+	[CGROUP_KEEPER] = "keeper",
+	[CGROUP_INIT] = "init",
+	[CGROUP_WORK] = "work",
+};
+
+/* For our own processes: far above what they need, far below what hurts. */
+static const struct cgroup_limits own_limits = {
+	.memory = 128u << 20,
+	.cpu_milli = UINT64_MAX,
+	.pids = 64,
+};
+
+static const struct cgroup_ops *ops_of(int version)
+{
+	return version == 2 ? &cgroup_v2_ops : &cgroup_v1_ops;
+}
+
+static bool is_folder_name(const char *name)
+{
+	return *name && *name != '.' && !strchr(name, '/') && strcmp(name, CGROUP_LEAF) != 0;
+}
+
+int cgroup_write(int dir, const char *file, const char *text)
+{
+	int r = io_write_ctl(dir, file, text);
+
+	return r == -ENOENT ? 0 : r;
+}
+
+int cgroup_write_number(int dir, const char *file, uint64_t number)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)number); /* fits */
+	return cgroup_write(dir, file, text);
+}
+
+uint64_t cgroup_number(int dir, const char *file, const char *key)
+{
+	auto_free char *text = NULL;
+	size_t len;
+
+	if (io_read_file(dir, file, CONTROL_BYTES, &text, &len) < 0)
+		return 0;
+	if (!key)
+		return strtoull(text, NULL, 10);
+	size_t key_len = strlen(key);
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, key, key_len) == 0 && line[key_len] == ' ')
+			return strtoull(line + key_len, NULL, 10);
+	}
+	return 0;
+}
+
+static int read_procs(int dir, char **ret)
+{
+	size_t len;
+
+	return io_read_file(dir, "cgroup.procs", PROCS_BYTES, ret, &len);
+}
+
+int cgroup_signal_all(int dir)
+{
+	auto_free char *text = NULL;
+	int count = 0;
+	int r = read_procs(dir, &text);
+
+	if (r < 0)
+		return r;
+	for (char *rest = text, *end = NULL;; rest = end) {
+		long pid = strtol(rest, &end, 10);
+		if (end == rest)
+			return count;
+		/* 0 is a process our pid namespace does not show; ESRCH one that is just gone. */
+		if (pid > 0 && kill((pid_t)pid, SIGKILL) < 0 && errno != ESRCH)
+			return -errno;
+		count++;
+	}
+}
+
+bool cgroup_is_empty(int dir)
+{
+	auto_free char *text = NULL;
+	int r = read_procs(dir, &text);
+
+	return r == -ENOENT || r == -ENODEV || (r == 0 && *text == '\0');
+}
+
+void cgroup_init(struct cgroup *cgroup)
+{
+	cgroup->version = 0;
+	for (int i = 0; i < CGROUP_CONTROLLERS_; i++) {
+		for (int part = 0; part < CGROUP_PARTS_; part++)
+			cgroup->dir[i][part] = -1;
+	}
+}
+
+void cgroup_done(struct cgroup *cgroup)
+{
+	for (int i = 0; i < CGROUP_CONTROLLERS_; i++) {
+		for (int part = 0; part < CGROUP_PARTS_; part++)
+			fd_closep(&cgroup->dir[i][part]);
+	}
+}
+
+static int open_dir(int at, const char *path)
+{
+	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* <base>/cloche, made ready for children. */
+static int make_folder(const struct cgroup_ops *ops, const char *base)
+{
+	auto_close int base_fd = open_dir(AT_FDCWD, base);
+
+	if (base_fd < 0)
+		return base_fd;
+	auto_close int folder = path_dir(base_fd, CGROUP_FOLDER, 0755);
+	if (folder < 0)
+		return folder;
+	/* Above cloche/ it is the administrator's tree: v1 needs nothing there, and on v2
+	 * cgroup_enter_leaf has handed the controllers on. */
+	int r = ops->enable(folder);
+	return r < 0 ? r : take_fd(&folder);
+}
+
+static int make_parts(const struct cgroup_ops *ops, const char *base, const char *name, int *dir)
+{
+	auto_close int folder = make_folder(ops, base);
+
+	if (folder < 0)
+		return folder;
+	dir[CGROUP_TOP] = path_dir(folder, name, 0755);
+	if (dir[CGROUP_TOP] < 0)
+		return dir[CGROUP_TOP];
+	int r = ops->enable(dir[CGROUP_TOP]);
+	for (int part = CGROUP_KEEPER; r == 0 && part < CGROUP_PARTS_; part++) {
+		dir[part] = path_dir(dir[CGROUP_TOP], part_names[part], 0755);
+		if (dir[part] < 0)
+			r = dir[part];
+	}
+	return r;
+}
+
+static int give_files(const struct cgroup *cgroup, uid_t uid)
+{
+	const struct cgroup_ops *ops = ops_of(cgroup->version);
+
+	if (uid == (uid_t)-1)
+		return 0;
+	for (size_t i = 0; i < cgroup_hierarchies(cgroup->version); i++) {
+		int dir = cgroup->dir[i][CGROUP_WORK];
+		for (const char *const *file = ops->keeper_files; dir >= 0 && *file; file++) {
+			if (fchownat(dir, *file, uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0 &&
+			    errno != ENOENT)
+				return -errno;
+		}
+	}
+	return 0;
+}
+
+int cgroup_create(const struct cgroup_layout *layout, const char *name,
+		  const struct cgroup_limits *limits, uid_t keeper_uid, struct cgroup *ret)
+{
+	auto_(cgroup_done) struct cgroup cgroup;
+	const struct cgroup_ops *ops = ops_of(layout->version);
+	int r = 0;
+
+	cgroup_init(&cgroup);
+	if (!is_folder_name(name))
+		return -EINVAL;
+	cgroup.version = layout->version;
+	for (size_t i = 0; r == 0 && i < cgroup_hierarchies(layout->version); i++) {
+		if (layout->base[i][0])
+			r = make_parts(ops, layout->base[i], name, cgroup.dir[i]);
+	}
+	if (r == 0)
+		r = ops->set_limits(&cgroup, CGROUP_KEEPER, &own_limits);
+	if (r == 0)
+		r = ops->set_limits(&cgroup, CGROUP_INIT, &own_limits);
+	if (r == 0)
+		r = ops->set_limits(&cgroup, CGROUP_WORK, limits);
+	if (r == 0)
+		r = give_files(&cgroup, keeper_uid);
+	if (r < 0)
+		return r;
+	*ret = cgroup;
+	cgroup_init(&cgroup);
+	return 0;
+}
+
+int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgroup *ret)
+{
+	if (!is_folder_name(name))
+		return -EINVAL;
+	cgroup_init(ret);
+	ret->version = layout->version;
+	for (size_t i = 0; i < cgroup_hierarchies(layout->version); i++) {
+		auto_close int base = open_dir(AT_FDCWD, layout->base[i]);
+		auto_close int folder = base < 0 ? -1 : open_dir(base, CGROUP_FOLDER);
+		if (folder < 0)
+			continue;
+		int top = open_dir(folder, name);
+		ret->dir[i][CGROUP_TOP] = MAX(top, -1);
+		for (int part = CGROUP_KEEPER; top >= 0 && part < CGROUP_PARTS_; part++)
+			ret->dir[i][part] = MAX(open_dir(top, part_names[part]), -1);
+	}
+	return 0;
+}
+
+int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits)
+{
+	return ops_of(cgroup->version)->set_limits(cgroup, CGROUP_WORK, limits);
+}
+
+/* Controllers mounted together share one directory: a second attach would only cost time. */
+static bool is_same_dir(int a, int b)
+{
+	struct stat one, other;
+
+	return a >= 0 && b >= 0 && fstat(a, &one) == 0 && fstat(b, &other) == 0 &&
+	       one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%d", pid); /* fits */
+	for (size_t i = 0; i < cgroup_hierarchies(cgroup->version); i++) {
+		int dir = cgroup->dir[i][part];
+
+		if (dir < 0 || (i > 0 && is_same_dir(dir, cgroup->dir[i - 1][part])))
+			continue;
+		int r = io_write_ctl(dir, "cgroup.procs", text);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int cgroup_clone_fd(const struct cgroup *cgroup, enum cgroup_part part)
+{
+	return cgroup->version == 2 ? cgroup->dir[0][part] : -1;
+}
+
+/* Kernel work without a wake-up we could wait for on both versions. */
+static void pause_ms(int ms)
+{
+	struct timespec time = {.tv_nsec = (long)ms * 1000000};
+
+	(void)nanosleep(&time, NULL); /* shorter is fine too */
+}
+
+int cgroup_freeze(const struct cgroup *cgroup, enum cgroup_part part, bool on, int timeout_ms)
+{
+	const struct cgroup_ops *ops = ops_of(cgroup->version);
+	uint64_t end = io_boot_ms() + (uint64_t)timeout_ms;
+	int r = ops->freeze(cgroup, part, on);
+
+	if (r < 0 || !on)
+		return r;
+	for (;;) {
+		r = ops->is_frozen(cgroup, part);
+		if (r != 0)
+			return MIN(r, 0);
+		if (io_boot_ms() >= end)
+			return -ETIMEDOUT;
+		pause_ms(1);
+	}
+}
+
+static bool is_all_empty(const struct cgroup *cgroup)
+{
+	for (size_t i = 0; i < cgroup_hierarchies(cgroup->version); i++) {
+		for (int part = 0; part < CGROUP_PARTS_; part++) {
+			int dir = cgroup->dir[i][part];
+			if (dir >= 0 && !cgroup_is_empty(dir))
+				return false;
+		}
+	}
+	return true;
+}
+
+int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeout_ms)
+{
+	auto_(cgroup_done) struct cgroup cgroup;
+	uint64_t end = io_boot_ms() + (uint64_t)timeout_ms;
+
+	cgroup_init(&cgroup);
+	int r = cgroup_open(layout, name, &cgroup);
+	while (r == 0 && !is_all_empty(&cgroup)) {
+		r = ops_of(layout->version)->kill(&cgroup);
+		if (r == 0 && io_boot_ms() >= end)
+			r = -ETIMEDOUT;
+		if (r == 0)
+			pause_ms(1);
+	}
+	return r;
+}
+
+static int remove_parts(int folder, const char *name)
+{
+	auto_close int top = open_dir(folder, name);
+
+	if (top < 0)
+		return top == -ENOENT ? 0 : top;
+	for (int part = CGROUP_KEEPER; part < CGROUP_PARTS_; part++) {
+		if (unlinkat(top, part_names[part], AT_REMOVEDIR) < 0 && errno != ENOENT)
+			return -errno;
+	}
+	return unlinkat(folder, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int open_folder(const struct cgroup_layout *layout, size_t hierarchy)
+{
+	auto_close int base = open_dir(AT_FDCWD, layout->base[hierarchy]);
+
+	return base < 0 ? base : open_dir(base, CGROUP_FOLDER);
+}
+
+int cgroup_remove(const struct cgroup_layout *layout, const char *name)
+{
+	int result = 0;
+
+	if (!is_folder_name(name))
+		return -EINVAL;
+	for (size_t i = 0; i < cgroup_hierarchies(layout->version); i++) {
+		auto_close int folder = open_folder(layout, i);
+		int r = folder < 0 ? folder : remove_parts(folder, name);
+		if (r < 0 && r != -ENOENT)
+			result = r;
+	}
+	return result;
+}
+
+static void close_dirp(DIR **dir)
+{
+	if (*dir)
+		(void)closedir(*dir); /* read only: nothing to lose */
+}
+
+int cgroup_each(const struct cgroup_layout *layout, void (*fn)(const char *name, void *ctx), void *ctx)
+{
+	for (size_t i = 0; i < cgroup_hierarchies(layout->version); i++) {
+		auto_close int folder = open_folder(layout, i);
+		auto_(close_dirp) DIR *dir = folder < 0 ? NULL : fdopendir(folder);
+		if (!dir)
+			continue;
+		(void)take_fd(&folder); /* closedir closes it */
+		const struct dirent *entry;
+		while ((entry = readdir(dir))) {
+			if (entry->d_type == DT_DIR && is_folder_name(entry->d_name))
+				fn(entry->d_name, ctx);
+		}
+	}
+	return 0;
+}
+
+int cgroup_read(const struct cgroup *cgroup, struct cgroup_usage *ret)
+{
+	return ops_of(cgroup->version)->read(cgroup, ret);
+}
+
+static int move_all(int from, int leaf)
+{
+	auto_free char *text = NULL;
+	int r = read_procs(from, &text);
+
+	if (r < 0)
+		return r;
+	for (char *rest = text; rest && *rest;) {
+		const char *pid = strsep(&rest, "\n");
+		r = *pid ? io_write_ctl(leaf, "cgroup.procs", pid) : 0;
+		if (r < 0 && r != -ESRCH)
+			return r;
+	}
+	return 0;
+}
+
+int cgroup_enter_leaf(const struct cgroup_layout *layout)
+{
+	if (layout->version != 2)
+		return 0;
+	auto_close int base = open_dir(AT_FDCWD, layout->base[0]);
+	if (base < 0)
+		return base;
+	auto_close int folder = path_dir(base, CGROUP_FOLDER, 0755);
+	if (folder < 0)
+		return folder;
+	auto_close int leaf = path_dir(folder, CGROUP_LEAF, 0755);
+	if (leaf < 0)
+		return leaf;
+	int r = io_write_ctl(leaf, "cgroup.procs", "0");
+	/* Only the root of the hierarchy has no type, and only there others may stay. */
+	if (r == 0 && faccessat(base, "cgroup.type", F_OK, 0) == 0)
+		r = move_all(base, leaf);
+	if (r == 0)
+		r = cgroup_v2_ops.enable(base);
+	return r < 0 ? r : cgroup_v2_ops.enable(folder);
+}
