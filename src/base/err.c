@@ -32,6 +32,16 @@ static enum err_code code_of_errno(int sys)
 	}
 }
 
+/* Cuts at the end of the message: half a reason is better than none. */
+static void append(struct err *err, size_t used, const char *text)
+{
+	for (const char *piece = ": "; *piece && used < sizeof(err->msg) - 1; piece++)
+		err->msg[used++] = *piece;
+	size_t len = MIN(strlen(text), sizeof(err->msg) - 1 - used);
+	memcpy(err->msg + used, text, len);
+	err->msg[used + len] = 0;
+}
+
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 {
 	if (!err)
@@ -56,7 +66,8 @@ int err_sys(struct err *err, int sys, const char *fmt, ...)
 	int n = vsnprintf(err->msg, sizeof(err->msg), fmt, va);
 	va_end(va);
 	size_t used = n < 0 ? 0 : MIN((size_t)n, sizeof(err->msg) - 1);
-	(void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", strerrordesc_np(sys));
+	const char *text = strerrordesc_np(sys);
+	append(err, used, text ? text : "unknown error");
 	return -1;
 }
 
@@ -70,7 +81,7 @@ int err_wrap(struct err *err, const char *fmt, ...)
 	int n = vsnprintf(err->msg, sizeof(err->msg), fmt, va);
 	va_end(va);
 	size_t used = n < 0 ? 0 : MIN((size_t)n, sizeof(err->msg) - 1);
-	(void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", inner.msg);
+	append(err, used, inner.msg);
 	return -1;
 }
 

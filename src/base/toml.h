@@ -28,6 +28,11 @@ struct toml {
 	double real;        /* FLOAT */
 	struct toml *child; /* first of ARRAY or TABLE, in file order */
 	struct toml *next;  /* sibling */
+	/* the reader's own */
+	struct toml *last;
+	size_t count;
+	uint32_t flags;
+	int depth;
 };
 
 /* text need not end with NUL. On failure err says "NAME:LINE: what" with ERR_CONFIG. */
