@@ -1,0 +1,84 @@
+/*
+ * What server.c and request.c share: the request's inside. Not for other folders.
+ */
+#pragma once
+
+#include <microhttpd.h>
+
+#include "base/base.h"
+#include "base/buf.h"
+#include "base/loop.h"
+#include "http/request.h"
+#include "http/server.h"
+
+enum request_phase {
+	REQUEST_HEADERS, /* handler was called, body not begun */
+	REQUEST_BODY,    /* body arrives */
+	REQUEST_READ,    /* everything read, answer may be queued */
+	REQUEST_QUEUED,  /* answer is with the library */
+};
+
+enum request_body_mode { REQUEST_UNDECIDED, REQUEST_WHOLE, REQUEST_CHUNKS };
+
+struct request_pair {
+	char *name;
+	char *value;
+};
+
+struct request {
+	uint32_t magic;
+	unsigned refs;
+	struct server *server;
+	struct MHD_Connection *connection; /* NULL when it is over */
+	struct request *next, *prev;       /* the server's live requests */
+	int fd;
+	uid_t uid;
+	char *method;
+	char *path;
+
+	enum request_phase phase;
+	enum request_body_mode mode;
+	bool suspended;
+	bool cut;   /* to be closed without an answer at the next call */
+	bool ended; /* on_end was called */
+	struct loop_source watch; /* hang-up of a suspended connection */
+
+	struct buf body;
+	request_on_body on_body;
+	request_on_chunk on_chunk;
+	void *body_ctx;
+
+	struct request_pair *headers;
+	size_t header_count;
+	struct MHD_Response *response; /* made, not yet queued */
+	int status;
+	request_on_pull on_pull;
+	void *pull_ctx;
+	request_on_open on_open;
+	void *open_ctx;
+	struct MHD_UpgradeResponseHandle *upgraded;
+
+	request_on_end on_end;
+	void *end_ctx;
+};
+
+struct server {
+	struct loop *loop;
+	struct server_config config;
+	struct MHD_Daemon *daemon;
+	struct loop_source source;
+	struct loop_timer timer;
+	struct request *requests;
+	struct connection *connections;
+};
+
+struct request *request_begin(struct server *server, struct MHD_Connection *connection,
+			      const char *method, const char *path);
+/* One call of the library's access handler after the first. */
+enum MHD_Result request_step(struct request *request, const char *bytes, size_t *len);
+/* Suspends or queues, whichever the state asks for. */
+enum MHD_Result request_settle(struct request *request);
+/* The client is gone or served: on_end once, then the connection is forgotten. */
+void request_over(struct request *request, bool gone);
+/* Ends it as gone and makes the library close the connection. */
+void request_cut(struct request *request);

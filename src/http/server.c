@@ -1,0 +1,254 @@
+/*
+ * The library keeps its own epoll set; we nest that descriptor in our loop and call MHD_run when
+ * it is readable or its timer is due. A connection object per socket carries the header deadline:
+ * the library's own timeout counts silence only, which a client that drips bytes never reaches.
+ */
+#include "http/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/must.h"
+#include "http/private.h"
+
+enum { CONNECTION_IDLE_S = 60, CONNECTION_POOL_BYTES = 2 * LIMIT_HTTP_HEADER_BYTES };
+
+struct connection {
+	struct connection *next, *prev;
+	struct loop_timer timer;
+	int fd;
+};
+
+static void drive(struct server *server);
+
+static void on_due(struct loop_timer *timer, void *ctx)
+{
+	drive(ctx);
+}
+
+static void on_ready(struct loop_source *source, uint32_t events, void *ctx)
+{
+	drive(ctx);
+}
+
+static void drive(struct server *server)
+{
+	MHD_UNSIGNED_LONG_LONG wait_ms;
+
+	MHD_run(server->daemon);
+	if (MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES)
+		loop_timer_in(server->loop, &server->timer, wait_ms, on_due, server);
+	else
+		loop_timer_stop(&server->timer);
+}
+
+static int connection_fd(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info ? info->connect_fd : -1;
+}
+
+static void on_slow_headers(struct loop_timer *timer, void *ctx)
+{
+	struct connection *conn = ctx;
+
+	/* The library sees the end of the stream and closes; the fd stays its own. */
+	(void)shutdown(conn->fd, SHUT_RDWR); /* a failure means it is already gone */
+}
+
+static void await_headers(struct server *server, struct connection *conn)
+{
+	loop_timer_in(server->loop, &conn->timer, server->config.header_timeout_ms,
+		      on_slow_headers, conn);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct server *server = cls;
+	struct connection *conn = *context;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		conn = mem_new(struct connection);
+		conn->fd = connection_fd(connection);
+		conn->next = server->connections;
+		if (conn->next)
+			conn->next->prev = conn;
+		server->connections = conn;
+		await_headers(server, conn);
+		*context = conn;
+		return;
+	}
+	if (!conn)
+		return;
+	loop_timer_stop(&conn->timer);
+	if (conn->prev)
+		conn->prev->next = conn->next;
+	else
+		server->connections = conn->next;
+	if (conn->next)
+		conn->next->prev = conn->prev;
+	mem_freep(&conn);
+	*context = NULL;
+}
+
+static struct connection *connection_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
+}
+
+static bool peer_is_allowed(struct server *server, struct request *request)
+{
+	struct ucred cred = {.uid = (uid_t)-1};
+	socklen_t size = sizeof(cred);
+
+	if (getsockopt(request->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+		return false;
+	request->uid = cred.uid;
+	return !server->config.on_peer ||
+	       server->config.on_peer(cred.uid, cred.pid, server->config.ctx);
+}
+
+static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, const char *url,
+				 const char *method, const char *version, const char *bytes,
+				 size_t *len, void **context)
+{
+	struct server *server = cls;
+	struct request *request = *context;
+	struct connection *conn;
+
+	if (request)
+		return request_step(request, bytes, len);
+	request = request_begin(server, connection, method, url);
+	request->fd = connection_fd(connection);
+	*context = request;
+	conn = connection_of(connection);
+	if (conn)
+		loop_timer_stop(&conn->timer);
+	if (peer_is_allowed(server, request))
+		server->config.on_request(request, server->config.ctx);
+	else
+		server->config.on_refuse(request, ERR_FORBIDDEN,
+					 "this socket does not serve your user",
+					 server->config.ctx);
+	return request_settle(request);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
+			 enum MHD_RequestTerminationCode code)
+{
+	struct server *server = cls;
+	struct request *request = *context;
+	struct connection *conn = connection_of(connection);
+
+	*context = NULL;
+	if (conn)
+		await_headers(server, conn);
+	if (request)
+		request_over(request, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
+}
+
+/* As RFC 3986 decodes, but a NUL stays encoded: it would cut the text short for whoever compares
+ * it. */
+static size_t on_unescape(void *cls, struct MHD_Connection *connection, char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; from++) {
+		unsigned value;
+
+		if (from[0] == '%' && from[1] && from[2] && sscanf(from + 1, "%2x", &value) == 1 &&
+		    value != 0) {
+			*to++ = (char)value;
+			from += 2;
+		} else {
+			*to++ = *from;
+		}
+	}
+	*to = '\0';
+	return (size_t)(to - text);
+}
+
+static void PRINTF(2, 0) on_library_log(void *cls, const char *fmt, va_list args)
+{
+	char text[200];
+
+	if (vsnprintf(text, sizeof(text), fmt, args) > 0)
+		log_debug("http library", LOG_STR("text", text));
+}
+
+static struct MHD_Daemon *start(struct server *server)
+{
+	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
+			 MHD_USE_ERROR_LOG;
+
+	return MHD_start_daemon(
+		flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER, on_library_log,
+		NULL, MHD_OPTION_LISTEN_SOCKET, server->config.listen_fd,
+		MHD_OPTION_CONNECTION_LIMIT, server->config.max_connections,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+		on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
+		MHD_OPTION_END);
+}
+
+int server_new(struct loop *loop, const struct server_config *config, struct server **ret,
+	       struct err *err)
+{
+	auto_(server_freep) struct server *server = mem_new(struct server);
+	const union MHD_DaemonInfo *info;
+	int r;
+
+	server->loop = loop;
+	server->config = *config;
+	server->daemon = start(server);
+	if (!server->daemon)
+		return err_set(err, ERR_INTERNAL, "the HTTP server does not start");
+	info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	if (!info)
+		return err_set(err, ERR_INTERNAL, "the HTTP server has no epoll descriptor");
+	r = loop_add(loop, &server->source, info->epoll_fd, EPOLLIN, on_ready, server);
+	if (r < 0)
+		return err_sys(err, -r, "watch the HTTP server");
+	drive(server);
+	*ret = take_ptr(server);
+	return 0;
+}
+
+void server_free(struct server *server)
+{
+	if (!server)
+		return;
+	/* The library aborts when it is stopped with suspended connections. A cut request leaves
+	 * the list only when the library runs, so the list does not change under our feet. */
+	for (struct request *request = server->requests; request; request = request->next) {
+		request_cut(request);
+		request_upgraded_close(request);
+	}
+	loop_remove(&server->source);
+	loop_timer_stop(&server->timer);
+	if (server->daemon) {
+		MHD_run(server->daemon);
+		/* The listening socket is not ours to close: the next daemon goes on with it. */
+		(void)MHD_quiesce_daemon(server->daemon);
+		MHD_stop_daemon(server->daemon);
+	}
+	mem_freep(&server);
+}
+
+void server_freep(struct server **server)
+{
+	server_free(*server);
+	*server = NULL;
+}
