@@ -27,6 +27,28 @@ static const struct opt *find_letter(const struct opt *opts, const char *arg)
 	return NULL;
 }
 
+/* "-it": every letter is a flag. */
+static bool is_bundle(const struct opt *opts, const char *arg)
+{
+	if (arg[1] == '-' || arg[1] == '\0' || arg[2] == '\0')
+		return false;
+	for (arg++; *arg; arg++) {
+		const char one[] = {'-', *arg, '\0'};
+		const struct opt *opt = find_letter(opts, one);
+		if (!opt || opt->kind != OPT_FLAG)
+			return false;
+	}
+	return true;
+}
+
+static void set_bundle(const struct opt *opts, const char *arg)
+{
+	for (arg++; *arg; arg++) {
+		const char one[] = {'-', *arg, '\0'};
+		*(bool *)find_letter(opts, one)->value = true;
+	}
+}
+
 static size_t distance(const char *a, const char *b)
 {
 	size_t rows[3][NEAREST_MAX + 1] = {0};
@@ -140,6 +162,10 @@ static int parse_one(const struct opt *opts, int argc, char **argv, int at, stru
 		opt = find_name(opts, arg + 2, len - 2);
 	} else {
 		opt = find_letter(opts, arg);
+	}
+	if (!opt && is_bundle(opts, arg)) {
+		set_bundle(opts, arg);
+		return 1;
 	}
 	if (!opt)
 		return unknown(opts, arg, err);

@@ -1,7 +1,7 @@
 /*
  * Declarative command-line options: a table in, values out, help text from the same table.
  * Options may be anywhere before "--"; "--name=value" and "--name value" are the same; short
- * ones are single letters and cannot be bundled.
+ * ones are single letters; flags may be written together ("-it").
  */
 #pragma once
 
