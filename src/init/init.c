@@ -1,0 +1,319 @@
+/*
+ * Who runs this: pid 1 inside, with CAP_SETUID, CAP_SETGID and CAP_KILL of its own user namespace only.
+ * Bytes looked at: its keeper's messages, /proc of its own pid namespace. The walls the workload
+ * inherits (Landlock, seccomp) are put up here, once, before the spawner is forked: an exec costs nothing
+ * for them, and no command can ever run without them.
+ */
+#include "init/init.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "init/spawn.h"
+#include "os/caps.h"
+#include "os/landlock.h"
+#include "os/proc.h"
+#include "os/seccomp.h"
+#include "wire/wire.h"
+
+struct init {
+	struct loop *loop;
+	struct loop_source control;
+	pid_t spawner;
+	uint8_t *bytes;
+};
+
+enum { LANDLOCK_RULES = 64, KILL_ROUNDS = 200 };
+
+static const struct landlock_rule fixed_rules[] = {
+	{"/", LANDLOCK_READ},
+	{"/proc", LANDLOCK_WRITE_FILES}, /* oom_score_adj, comm and the like of one's own */
+	{"/dev", LANDLOCK_WRITE_FILES},
+	{"/dev/shm", LANDLOCK_ALL},
+	{"/dev/pts", LANDLOCK_WRITE_FILES},
+};
+
+/* Places that the mounts make read-only already; Landlock says it a second time. */
+static const char *const never_writable[] = {"proc", "sys", "dev"};
+
+static bool is_writable_place(const char *name)
+{
+	if (str_eq(name, ".") || str_eq(name, ".."))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(never_writable); i++) {
+		if (str_eq(name, never_writable[i]))
+			return false;
+	}
+	/* The system's own trees of the host image are another mount, and read-only. */
+	struct statvfs fs;
+	return statvfs(name, &fs) == 0 && !(fs.f_flag & ST_RDONLY);
+}
+
+/* Landlock only adds rights, so "everything but" is spelled as a rule for each top-level directory. */
+static size_t collect_rules(struct landlock_rule *rules)
+{
+	memcpy(rules, fixed_rules, sizeof(fixed_rules));
+	size_t count = ARRAY_LEN(fixed_rules);
+	DIR *dir = opendir("/");
+	if (!dir)
+		return count;
+	struct dirent *entry;
+	while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+		if (count == LANDLOCK_RULES || entry->d_type != DT_DIR ||
+		    !is_writable_place(entry->d_name))
+			continue;
+		rules[count++] = (struct landlock_rule){mem_printf("/%s", entry->d_name), LANDLOCK_ALL};
+	}
+	(void)closedir(dir);
+	return count;
+}
+
+static int put_up_walls(struct err *err)
+{
+	struct landlock_rule rules[LANDLOCK_RULES];
+	int r = chdir("/") < 0 ? -errno : 0;
+	if (r >= 0 && landlock_abi() > 0) {
+		auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		size_t count = collect_rules(rules);
+		r = root < 0 ? -errno : landlock_restrict(root, rules, count, false);
+		for (size_t i = ARRAY_LEN(fixed_rules); i < count; i++)
+			free((void *)(uintptr_t)rules[i].path);
+	}
+	if (r < 0)
+		return err_sys(err, -r, "put up Landlock");
+	r = caps_not_dumpable();
+	if (r >= 0)
+		r = seccomp_install(SECCOMP_WORKLOAD);
+	return r < 0 ? err_sys(err, -r, "load the system call filter") : 0;
+}
+
+static int start_spawner(struct init *init, struct err *err)
+{
+	init->spawner = fork();
+	if (init->spawner < 0)
+		return err_sys(err, errno, "fork the spawner");
+	if (init->spawner == 0) {
+		(void)close(INIT_CONTROL_FD);
+		spawn_loop(INIT_SPAWN_FD);
+	}
+	(void)close(INIT_SPAWN_FD);
+	return 0;
+}
+
+/* Where there is a range, init leaves root to the workload's root and takes an id nobody else has. */
+static int take_own_id(struct err *err)
+{
+	if (getuid() != 0)
+		return 0;
+	uint64_t keep = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL);
+	int r = caps_become(INIT_UID, INIT_UID, keep);
+	if (r >= 0)
+		r = caps_not_dumpable(); /* a change of id turns it on again */
+	return r < 0 ? err_sys(err, -r, "take init's own id") : 0;
+}
+
+/* --- requests of the keeper --- */
+
+struct tree {
+	pid_t *pids;
+	pid_t *parents;
+	bool *is_below;
+	size_t count;
+};
+
+static void tree_done(struct tree *tree)
+{
+	free(tree->pids);
+	free(tree->parents);
+	free(tree->is_below);
+}
+
+/* Marks everything below `top`: parents before children may be in any order, so repeat until stable. */
+static void tree_mark(struct tree *tree, pid_t top)
+{
+	bool is_changed = true;
+	while (is_changed) {
+		is_changed = false;
+		for (size_t i = 0; i < tree->count; i++) {
+			if (tree->is_below[i])
+				continue;
+			bool hit = tree->parents[i] == top;
+			for (size_t j = 0; !hit && j < tree->count; j++)
+				hit = tree->is_below[j] && tree->pids[j] == tree->parents[i];
+			tree->is_below[i] = hit;
+			is_changed |= hit;
+		}
+	}
+}
+
+static int tree_read(struct tree *tree)
+{
+	*tree = (struct tree){0};
+	int r = proc_list(&tree->pids, &tree->count);
+	if (r < 0)
+		return r;
+	tree->parents = mem_zalloc(tree->count * sizeof(pid_t));
+	tree->is_below = mem_zalloc(tree->count);
+	for (size_t i = 0; i < tree->count; i++) {
+		if (proc_parent(tree->pids[i], &tree->parents[i]) < 0)
+			tree->parents[i] = -1;
+	}
+	return 0;
+}
+
+/* One round; the number of processes signalled. */
+static int kill_below(pid_t top)
+{
+	struct tree tree;
+	int killed = 0;
+	if (tree_read(&tree) < 0)
+		return 0;
+	tree_mark(&tree, top);
+	for (size_t i = 0; i < tree.count; i++) {
+		if (tree.is_below[i] && kill(tree.pids[i], SIGKILL) == 0)
+			killed++;
+	}
+	tree_done(&tree);
+	return killed;
+}
+
+/* The keeper has frozen the work group where it can, so one round is enough; without a freezer a fork
+ * bomb is chased, but not for ever. */
+static void on_kill_tree(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	pid_t top = (pid_t)wire_u64(msg, FIELD_PID, 0);
+	int total = 0;
+	for (int round = 0; top > 1 && round < KILL_ROUNDS; round++) {
+		int killed = kill_below(top);
+		total = MAX(total, killed);
+		if (killed == 0 || wire_u64(msg, FIELD_MORE, 0) == 0)
+			break;
+	}
+	wire_put_u64(out, FIELD_BYTES_COUNT, (uint64_t)total);
+}
+
+static void on_signal_group(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	pid_t pid = (pid_t)wire_u64(msg, FIELD_PID, 0);
+	int number = (int)wire_u64(msg, FIELD_SIGNAL, 0);
+	if (pid <= 1)
+		return;
+	if (kill(-pid, number) < 0 && kill(pid, number) < 0) {
+		struct err err = {0};
+		(void)err_sys(&err, errno, "signal the command");
+		wire_put_err(out, &err);
+	}
+}
+
+/* Everything but init, the spawner and the shims, which share init's id. */
+static void on_signal_all(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	struct tree tree;
+	int number = (int)wire_u64(msg, FIELD_SIGNAL, SIGTERM);
+	uint64_t count = 0;
+	if (tree_read(&tree) < 0)
+		return;
+	for (size_t i = 0; i < tree.count; i++) {
+		bool is_ours = tree.pids[i] == 1 || tree.pids[i] == init->spawner ||
+			       tree.parents[i] == init->spawner;
+		if (!is_ours && kill(tree.pids[i], number) == 0)
+			count++;
+	}
+	tree_done(&tree);
+	wire_put_u64(out, FIELD_BYTES_COUNT, count);
+}
+
+static const struct {
+	enum wire_type type;
+	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
+} requests[] = {
+	{WIRE_I_KILL_TREE, on_kill_tree},
+	{WIRE_I_SIGNAL, on_signal_group},
+	{WIRE_I_SIGNAL_ALL, on_signal_all},
+};
+
+static void answer(struct init *init, const struct wire_msg *msg)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_OK, msg->request);
+	for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
+		if (requests[i].type == msg->type)
+			requests[i].run(init, msg, &out);
+	}
+	(void)!wire_send(INIT_CONTROL_FD, &out); /* a keeper that is gone shows as end of file */
+}
+
+static void on_control(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct init *init = ctx;
+	struct wire_msg msg;
+	int r = wire_recv(source->fd, init->bytes, LIMIT_WIRE_BYTES, &msg);
+	if (r <= 0) {
+		loop_stop(init->loop, 0);
+		return;
+	}
+	answer(init, &msg);
+	wire_msg_done(&msg);
+}
+
+static void on_signal(int number, void *ctx)
+{
+	struct init *init = ctx;
+	if (number != SIGCHLD)
+		return;
+	pid_t pid;
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		/* Without a spawner nothing can be started any more: end, so that the keeper says so. */
+		if (pid == init->spawner)
+			loop_stop(init->loop, 1);
+	}
+}
+
+static int run_loop(struct init *init)
+{
+	static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, 0};
+	int r = loop_new(&init->loop);
+	if (r >= 0)
+		r = loop_signals(init->loop, signals, on_signal, init);
+	if (r >= 0)
+		r = loop_add(init->loop, &init->control, INIT_CONTROL_FD, EPOLLIN, on_control, init);
+	if (r < 0)
+		return 1;
+	auto_wire_out struct wire_out ready;
+	wire_begin(&ready, WIRE_I_READY, 0);
+	char text[32];
+	(void)snprintf(text, sizeof(text), "seccomp=%zu", seccomp_length(SECCOMP_WORKLOAD));
+	wire_put_str(&ready, FIELD_MECHANISM, text);
+	if (wire_send(INIT_CONTROL_FD, &ready) < 0)
+		return 1;
+	return loop_run(init->loop) == 0 ? 0 : 1;
+}
+
+int init_main(int argc, char **argv)
+{
+	struct err err = {0};
+	struct init init = {.bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
+	(void)prctl(PR_SET_NAME, "cloche-init", 0, 0, 0); /* only what ps shows */
+	if (getpid() != 1)
+		return 125;
+	if (put_up_walls(&err) < 0 || take_own_id(&err) < 0 || start_spawner(&init, &err) < 0) {
+		auto_wire_out struct wire_out out;
+		wire_begin(&out, WIRE_ERROR, 0);
+		wire_put_err(&out, &err);
+		(void)!wire_send(INIT_CONTROL_FD, &out); /* the exit status says it too */
+		return 1;
+	}
+	/* Nothing is freed: the end of pid 1 is the end of everything it has. */
+	return run_loop(&init);
+}

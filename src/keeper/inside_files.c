@@ -1,0 +1,150 @@
+#include "keeper/inside_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "os/path.h"
+
+enum { AGENT_ID = 1000, PASSWD_MAX = 1024 * 1024 };
+
+static const struct {
+	const char *path;
+	mode_t mode;
+	uint32_t id;
+} dirs[] = {
+	{"/proc", 0555, 0},           {"/sys", 0555, 0},
+	{"/dev", 0755, 0},            {"/run/cloche", 0755, 0},
+	{"/tmp", 01777, 0},           {"/etc", 0755, 0},
+	{"/root", 0700, 0},           {"/home/agent", 0755, AGENT_ID},
+	{"/workspace", 0755, AGENT_ID},
+};
+
+/* With one id only, everything is the agent's. */
+static uid_t host_id(const struct inside_files_owner *owner, uint32_t id)
+{
+	return owner->count > id ? owner->base + id : owner->base;
+}
+
+static int make_dir(int root_fd, size_t i, const struct inside_files_owner *owner)
+{
+	auto_close int dir = path_open_in_root(root_fd, dirs[i].path, O_PATH | O_DIRECTORY, 0);
+	if (dir >= 0)
+		return 0;
+	uid_t id = host_id(owner, dirs[i].id);
+	int r = path_make_dirs(root_fd, dirs[i].path, dirs[i].mode, id, id, &dir);
+	if (r < 0)
+		return r;
+	char self[32];
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", dir);
+	return chmod(self, dirs[i].mode) < 0 ? -errno : 0; /* the umask may have cut it */
+}
+
+/* Replaces a file of /etc with our text. The old entry is unlinked first: if the image made it a link,
+ * the link goes, not what it points to. */
+static int put_file(int etc, const char *name, const char *text, uid_t owner)
+{
+	if (unlinkat(etc, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	auto_close int fd = openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -errno;
+	int r = io_write_all(fd, text, strlen(text));
+	if (r < 0)
+		return r;
+	return fchown(fd, owner, owner) < 0 ? -errno : 0;
+}
+
+/* True if some line of a passwd or group file has this number in its third field. */
+static bool has_id(const char *text, const char *needle)
+{
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		const char *field = strchr(line, ':');
+		field = field ? strchr(field + 1, ':') : NULL;
+		if (field && strncmp(field + 1, needle, strlen(needle)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Images from elsewhere do not know the agent: give the id a name, so that prompts and tools work. */
+static int add_account(int etc, const char *name, const char *line)
+{
+	auto_close int fd = path_open_plain(etc, name, O_RDWR | O_APPEND | O_NONBLOCK, 0);
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ELOOP ? 0 : fd;
+	struct stat st;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	auto_free char *text = NULL;
+	size_t len;
+	int r = io_read_file(etc, name, PASSWD_MAX, &text, &len);
+	if (r < 0)
+		return r;
+	if (has_id(text, "1000:"))
+		return 0;
+	if (len > 0 && text[len - 1] != '\n')
+		r = io_write_all(fd, "\n", 1);
+	return r < 0 ? r : io_write_all(fd, line, strlen(line));
+}
+
+static int fill_etc(int etc, const char *hostname, uid_t root_id)
+{
+	char hosts[256], name[80];
+	(void)snprintf(hosts, sizeof(hosts),
+		       "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n", hostname);
+	(void)snprintf(name, sizeof(name), "%s\n", hostname);
+	int r = put_file(etc, "hosts", hosts, root_id);
+	if (r >= 0)
+		r = put_file(etc, "hostname", name, root_id);
+	if (r >= 0)
+		r = put_file(etc, "resolv.conf", "# no network: nothing resolves here\n", root_id);
+	if (r >= 0)
+		r = add_account(etc, "passwd", "agent:x:1000:1000:agent:/home/agent:/bin/sh\n");
+	if (r >= 0)
+		r = add_account(etc, "group", "agent:x:1000:\n");
+	return r;
+}
+
+int inside_files_prepare(int root_fd, const char *hostname, const struct inside_files_owner *owner,
+			 struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		int r = make_dir(root_fd, i, owner);
+		if (r < 0)
+			return err_sys(err, -r, "make %s in the image", dirs[i].path);
+	}
+	auto_close int etc = path_open_plain(root_fd, "etc", O_RDONLY | O_DIRECTORY, 0);
+	if (etc < 0)
+		return err_sys(err, -etc, "open /etc of the image");
+	int r = fill_etc(etc, hostname, host_id(owner, 0));
+	return r < 0 ? err_sys(err, -r, "fill /etc") : 0;
+}
+
+int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_fd)
+{
+	struct stat st;
+	if (fstat(source_fd, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return path_make_dirs(root_fd, path, 0755, (uid_t)-1, (gid_t)-1, ret_fd);
+	char parent[4096];
+	const char *slash = strrchr(path, '/');
+	if (!slash || (size_t)(slash - path) >= sizeof(parent))
+		return -ENAMETOOLONG;
+	memcpy(parent, path, (size_t)(slash - path));
+	parent[slash - path] = 0;
+	auto_close int dir = -1;
+	int r = path_make_dirs(root_fd, parent[0] ? parent : "/", 0755, (uid_t)-1, (gid_t)-1, &dir);
+	if (r < 0)
+		return r;
+	auto_close int made = openat(dir, slash + 1, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+				     0644);
+	if (made < 0 && errno != EEXIST)
+		return -errno;
+	*ret_fd = path_open_plain(dir, slash + 1, O_PATH, 0);
+	return *ret_fd < 0 ? *ret_fd : 0;
+}

@@ -1,0 +1,18 @@
+/*
+ * Directories and files every sandbox has, whatever its image: made in the upper before the first
+ * instruction, beneath the root by fd, never through a link of the image. Same process as rootfs.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+
+struct inside_files_owner {
+	uint32_t base;  /* host id of root inside */
+	uint32_t count; /* 1: only one id exists, and it is the agent's */
+};
+
+int inside_files_prepare(int root_fd, const char *hostname, const struct inside_files_owner *owner,
+			 struct err *err) NODISCARD;
+/* The place a mount goes: made as a directory or an empty file, after what source_fd is. */
+int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_fd) NODISCARD;

@@ -1,0 +1,156 @@
+/*
+ * Who runs this: a keeper and the child that becomes init, both still root of the user namespace
+ * cloche serves in. Bytes looked at: none from inside. What must be gone at the end: for init, every
+ * capability but the three it needs inside its own namespace, every fd but two, the environment; for
+ * the keeper, all capabilities, the host's network and files, and every system call it does not need.
+ */
+#include "keeper/isolate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "os/caps.h"
+#include "os/mount.h"
+#include "os/ns.h"
+#include "os/seccomp.h"
+
+enum { CONTROL_FD = 3, SPAWN_FD = 4, PROGRAM_FD = 5, AGENT_ID = 1000 };
+
+/* Never above the hard limit we have: raising it needs CAP_SYS_RESOURCE, which root may lack. */
+static int set_rlimit(int which, uint64_t value)
+{
+	struct rlimit now;
+	if (getrlimit((__rlimit_resource_t)which, &now) < 0)
+		return -errno;
+	rlim_t want = now.rlim_max == RLIM_INFINITY ? value : MIN((rlim_t)value, now.rlim_max);
+	struct rlimit limit = {.rlim_cur = want, .rlim_max = want};
+	return setrlimit((__rlimit_resource_t)which, &limit) < 0 ? -errno : 0;
+}
+
+/* The fds init expects, at fixed numbers, and nothing else. /dev/null of the sandbox is 0, 1 and 2. */
+static int place_fds(int control_fd, int spawn_fd, int program_fd)
+{
+	/* Out of the way first, so that no dup2 below overwrites one that is still needed. */
+	int high[3] = {fcntl(control_fd, F_DUPFD, 10), fcntl(spawn_fd, F_DUPFD, 10),
+		       fcntl(program_fd, F_DUPFD, 10)};
+	if (high[0] < 0 || high[1] < 0 || high[2] < 0)
+		return -errno;
+	int null = open("/dev/null", O_RDWR | O_NOCTTY); /* NOLINT(android-cloexec-open): becomes 0–2 */
+	if (null < 0)
+		return -errno;
+	for (int fd = 0; fd < CONTROL_FD; fd++) {
+		if (dup2(null, fd) < 0)
+			return -errno;
+	}
+	for (int i = 0; i < 3; i++) {
+		if (dup2(high[i], CONTROL_FD + i) < 0)
+			return -errno;
+	}
+	static const int keep[] = {0, 1, 2, CONTROL_FD, SPAWN_FD, PROGRAM_FD};
+	int r = caps_close_fds_except(keep, ARRAY_LEN(keep));
+	if (r < 0)
+		return r;
+	return fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0 ? -errno : 0;
+}
+
+/* The user namespace last: until here the child was root of the parent namespace, so the sandbox owns
+ * neither its mounts, nor its network, nor its pid namespace. */
+static int enter_user_namespace(const struct slot *slot, int userns_fd)
+{
+	int r = ns_enter(userns_fd, CLONE_NEWUSER);
+	if (r < 0)
+		return r;
+	bool has_range = slot->range_count > AGENT_ID;
+	uid_t id = has_range ? 0 : AGENT_ID;
+	if (has_range) {
+		/* setuid of the commands init starts, and signals to them. */
+		uint64_t keep = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL);
+		uint64_t setup = keep | CAPS_BIT(CAP_SETPCAP);
+		r = caps_become(id, id, setup);
+		return r < 0 ? r : caps_limit(keep);
+	}
+	/* One id only: setgroups is denied in such a namespace, and nothing needs changing. */
+	if (setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
+		return -errno;
+	return caps_limit(0);
+}
+
+int isolate_init(const struct slot *slot, int userns_fd, int control_fd, int spawn_fd,
+		 struct err *err)
+{
+	int r = set_rlimit(RLIMIT_CORE, 0);
+	if (r >= 0)
+		r = set_rlimit(RLIMIT_NOFILE, slot->nofile);
+	if (r < 0)
+		return err_sys(err, -r, "set resource limits");
+	(void)umask(022);
+	(void)setsid(); /* fails only if we lead a session already, which is as good */
+	/* fds first: the user namespace could not open /dev/null of the parent afterwards in all cases. */
+	r = fcntl(userns_fd, F_DUPFD_CLOEXEC, 20);
+	int userns = r;
+	if (r >= 0)
+		r = enter_user_namespace(slot, userns);
+	if (r < 0)
+		return err_sys(err, -r, "enter the user namespace");
+	r = caps_no_new_privs();
+	if (r >= 0)
+		r = place_fds(control_fd, spawn_fd, slot->program);
+	if (r < 0)
+		return err_sys(err, -r, "drop privileges");
+	/* If the keeper dies, so does everything inside: nobody would be left to keep the limits. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return err_sys(err, errno, "tie init to its keeper");
+	static char *const argv[] = {(char *)"cloche", (char *)"init", NULL};
+	static char *const environment[] = {NULL};
+	(void)execveat(PROGRAM_FD, "", argv, environment, AT_EMPTY_PATH);
+	return err_sys(err, errno, "execute the program inside");
+}
+
+/* An empty read-only tmpfs as root: a keeper that is taken over finds no file at all. */
+static int empty_root(void)
+{
+	auto_close int root = -1;
+	int r = ns_unshare(CLONE_NEWNS);
+	if (r >= 0)
+		r = mount_make_private();
+	auto_close int tmpfs = -1;
+	if (r >= 0)
+		r = mount_new("tmpfs", "cloche", "size=0,nr_inodes=1,mode=555",
+			      MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &tmpfs);
+	/* /proc always exists and is a directory nobody can remove: a safe place to attach to. */
+	if (r >= 0)
+		r = mount_attach(tmpfs, AT_FDCWD, "/proc");
+	if (r < 0)
+		return r;
+	root = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return root < 0 ? -errno : mount_pivot(root);
+}
+
+int isolate_keeper(const struct slot *slot, struct err *err)
+{
+	int r = empty_root();
+	if (r < 0)
+		return err_sys(err, -r, "empty the keeper's root");
+	r = ns_unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
+	if (r < 0)
+		return err_sys(err, -r, "leave the host's network");
+	r = caps_limit(CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID));
+	if (r >= 0)
+		r = caps_become(slot->keeper_uid, slot->keeper_uid, 0);
+	if (r >= 0)
+		r = caps_clear();
+	if (r >= 0)
+		r = caps_not_dumpable();
+	if (r >= 0)
+		r = caps_no_new_privs();
+	if (r >= 0)
+		r = seccomp_install(SECCOMP_KEEPER);
+	return r < 0 ? err_sys(err, -r, "drop the keeper's privileges") : 0;
+}

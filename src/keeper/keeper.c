@@ -1,0 +1,321 @@
+/*
+ * The life of a keeper: parse the slot, launch (privileged), then the loop (unprivileged) until the
+ * sandbox ends, then the exit record. The end has one path: SIGTERM to everything inside, after the
+ * grace the control socket is closed, init exits, the kernel kills what is left; if init should not
+ * obey, the keeper's own death kills it (PR_SET_PDEATHSIG).
+ */
+#include "keeper/keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "keeper/state.h"
+
+enum {
+	SAMPLE_BUSY_MS = 1000,
+	SAMPLE_IDLE_MS = 5000,
+	INIT_ANSWER_MS = 1000,
+	INIT_EXIT_MS = 3000,
+	ENDING_POLL_MS = 20,
+};
+
+/* What the machine offers, looked at once by the zygote and inherited by fork. */
+static struct cgroup_layout warm_layout;
+static bool is_warm;
+
+void keeper_warm(void)
+{
+	if (cgroup_detect(&warm_layout) < 0)
+		warm_layout = (struct cgroup_layout){0};
+	is_warm = true;
+}
+
+uint64_t keeper_next_request(struct keeper *keeper)
+{
+	return ++keeper->init_request;
+}
+
+int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err)
+{
+	if (keeper->launch.control[0] < 0)
+		return err_set(err, ERR_CONFLICT, "the sandbox is ending");
+	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+	struct wire_msg msg;
+	if (wire_call(keeper->launch.control[0], out, bytes, LIMIT_WIRE_BYTES, INIT_ANSWER_MS, &msg, err) <
+	    0)
+		return err_wrap(err, "ask init");
+	wire_msg_done(&msg);
+	return 0;
+}
+
+/* --- limits and deadlines --- */
+
+static void tell_limit(struct keeper *keeper, const char *reason, const char *detail)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_LIMIT, 0);
+	wire_put_str(&out, FIELD_REASON, reason);
+	wire_put_str(&out, FIELD_DETAIL, detail);
+	serve_send(keeper, NULL, &out);
+}
+
+/* Says each limit that acted since the last sample, once per sample. */
+static void sample(struct keeper *keeper)
+{
+	struct meter before = keeper->meter;
+	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.disk);
+	const struct meter *now = &keeper->meter;
+	if (now->usage.oom_kills > before.usage.oom_kills)
+		tell_limit(keeper, "oom", "a process was killed: the memory limit was reached");
+	if (now->usage.pids_denied > before.usage.pids_denied)
+		tell_limit(keeper, "pids", "a new process was refused: the limit on processes was reached");
+	if (now->disk.is_full && !before.disk.is_full)
+		tell_limit(keeper, "disk", "the disk limit was reached: bytes or inodes are used up");
+}
+
+static bool has_running(const struct keeper *keeper)
+{
+	for (const struct exec *exec = keeper->execs; exec; exec = exec->next) {
+		if (exec->state != EXEC_ENDED)
+			return true;
+	}
+	return false;
+}
+
+static void on_sample(struct loop_timer *timer, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	sample(keeper);
+	loop_timer_in(keeper->loop, timer, has_running(keeper) ? SAMPLE_BUSY_MS : SAMPLE_IDLE_MS, on_sample,
+		      keeper);
+}
+
+static void on_deadline(struct loop_timer *timer, void *ctx)
+{
+	keeper_end(ctx, "ttl", ENDING_POLL_MS * 50);
+}
+
+void keeper_set_deadline(struct keeper *keeper, uint64_t deadline_ms)
+{
+	if (deadline_ms == 0)
+		loop_timer_stop(&keeper->deadline);
+	else
+		loop_timer_at(keeper->loop, &keeper->deadline, deadline_ms, on_deadline, keeper);
+}
+
+/* --- the end --- */
+
+static void close_control(struct keeper *keeper)
+{
+	loop_remove(&keeper->control);
+	fd_closep(&keeper->launch.control[0]);
+	fd_closep(&keeper->launch.spawn[0]);
+}
+
+static void on_init_late(struct loop_timer *timer, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	log_warn("init did not end: ending it with the keeper", LOG_STR("sandbox", keeper->slot.id));
+	loop_stop(keeper->loop, 0);
+}
+
+static void on_grace(struct loop_timer *timer, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	close_control(keeper);
+	loop_timer_in(keeper->loop, &keeper->stop, INIT_EXIT_MS, on_init_late, keeper);
+}
+
+void keeper_end(struct keeper *keeper, const char *reason, uint64_t grace_ms)
+{
+	if (keeper->end_reason)
+		return;
+	keeper->end_reason = reason;
+	struct err err = {0};
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_SIGNAL_ALL, keeper_next_request(keeper));
+	wire_put_u64(&out, FIELD_SIGNAL, SIGTERM);
+	if (!has_running(keeper) || grace_ms == 0 || keeper_ask_init(keeper, &out, &err) < 0)
+		grace_ms = 0; /* nothing to wait for, or nobody who could pass it on */
+	loop_timer_in(keeper->loop, &keeper->stop, grace_ms, on_grace, keeper);
+}
+
+void keeper_exec_ended(struct keeper *keeper)
+{
+	if (keeper->end_reason && keeper->launch.control[0] >= 0 && !has_running(keeper))
+		loop_timer_in(keeper->loop, &keeper->stop, 0, on_grace, keeper);
+}
+
+static void on_init_exit(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	siginfo_t info = {0};
+	(void)waitid(P_PIDFD, (id_t)keeper->launch.init_pidfd, &info, WEXITED | WNOHANG);
+	loop_remove(source);
+	if (!keeper->end_reason) {
+		sample(keeper);
+		keeper->end_reason = keeper->meter.usage.oom_kills > 0 ? "oom" : "lost";
+	}
+	loop_stop(keeper->loop, 0);
+}
+
+/* Init says nothing unasked; a closed socket is its end, which the pidfd reports better. */
+static void on_control(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	if (events & (EPOLLHUP | EPOLLERR))
+		loop_remove(&keeper->control);
+}
+
+/* Commands that still ran went with the sandbox: each gets its last frame. */
+static void finish_execs(struct keeper *keeper)
+{
+	for (struct exec *exec = keeper->execs; exec; exec = exec->next) {
+		if (exec->state != EXEC_RUNNING)
+			continue;
+		exec->exit_signal = SIGKILL;
+		exec->is_killed = true;
+		exec->reason = keeper->end_reason;
+		exec_finish(exec);
+	}
+}
+
+static void write_exit_record(struct keeper *keeper)
+{
+	const struct meter *meter = &keeper->meter;
+	char text[512];
+	int n = snprintf(text, sizeof(text),
+			 "reason=%s\nended_ms=%llu\ncpu_us=%llu\nmemory_peak=%llu\nmemory_byte_s=%llu\n"
+			 "disk=%llu\ninodes=%llu\nuptime_ms=%llu\noom_kills=%llu\npids_denied=%llu\n"
+			 "output=%llu\n",
+			 keeper->end_reason, (unsigned long long)io_real_ms(),
+			 (unsigned long long)meter->usage.cpu_us,
+			 (unsigned long long)meter->usage.memory_peak,
+			 (unsigned long long)(meter->memory_byte_ms / 1000),
+			 (unsigned long long)meter->disk.bytes, (unsigned long long)meter->disk.inodes,
+			 (unsigned long long)(io_boot_ms() - keeper->started_boot_ms),
+			 (unsigned long long)meter->usage.oom_kills,
+			 (unsigned long long)meter->usage.pids_denied,
+			 (unsigned long long)keeper->output_bytes);
+	int r = io_replace_file(keeper->launch.out_dir, "exit", text, (size_t)n, 0640);
+	if (r < 0)
+		log_error("cannot write the exit record", LOG_STR("sandbox", keeper->slot.id),
+			  LOG_INT("errno", -r));
+}
+
+static void say_gone(struct keeper *keeper)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_GONE, 0);
+	wire_put_str(&out, FIELD_REASON, keeper->end_reason);
+	meter_put(&keeper->meter, &out);
+	wire_put_u64(&out, FIELD_METER_UPTIME_MS, io_boot_ms() - keeper->started_boot_ms);
+	wire_put_u64(&out, FIELD_METER_OUTPUT, keeper->output_bytes);
+	serve_send(keeper, NULL, &out);
+	serve_drain(keeper);
+}
+
+/* --- the beginning --- */
+
+static void report(struct keeper *keeper, const struct err *err)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, err ? WIRE_ERROR : WIRE_SLOT_READY, 0);
+	if (err)
+		wire_put_err(&out, err);
+	wire_put_str(&out, FIELD_SANDBOX, keeper->slot.id);
+	wire_put_u64(&out, FIELD_PID, (uint64_t)getpid());
+	for (size_t i = 0; i < keeper->launch.mechanism_count; i++)
+		wire_put_str(&out, FIELD_MECHANISM, keeper->launch.mechanisms[i]);
+	/* A broker that died meanwhile finds us by our identity file. */
+	(void)!wire_send(keeper->slot.result, &out);
+	fd_closep(&keeper->slot.result);
+}
+
+static int prepare_loop(struct keeper *keeper)
+{
+	int r = loop_add(keeper->loop, &keeper->init, keeper->launch.init_pidfd, EPOLLIN, on_init_exit,
+			 keeper);
+	if (r >= 0)
+		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], 0, on_control,
+			     keeper);
+	if (r >= 0)
+		r = serve_start(keeper);
+	if (r < 0)
+		return r;
+	keeper_set_deadline(keeper, keeper->slot.deadline_ms);
+	loop_timer_in(keeper->loop, &keeper->sample, SAMPLE_BUSY_MS, on_sample, keeper);
+	return 0;
+}
+
+static int live(struct keeper *keeper)
+{
+	int r = prepare_loop(keeper);
+	if (r < 0) {
+		struct err err = {0};
+		(void)err_sys(&err, -r, "start the keeper's loop");
+		report(keeper, &err);
+		return 1;
+	}
+	keeper->started_boot_ms = io_boot_ms();
+	report(keeper, NULL);
+	(void)loop_run(keeper->loop); /* whatever ended it, the end is recorded */
+	if (!keeper->end_reason)
+		keeper->end_reason = "lost";
+	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.disk);
+	finish_execs(keeper);
+	write_exit_record(keeper);
+	say_gone(keeper);
+	return 0;
+}
+
+static void keeper_done(struct keeper *keeper)
+{
+	exec_done_all(keeper);
+	serve_done(keeper);
+	loop_timer_stop(&keeper->sample);
+	loop_timer_stop(&keeper->deadline);
+	loop_timer_stop(&keeper->stop);
+	loop_remove(&keeper->control);
+	loop_remove(&keeper->init);
+	launch_done(&keeper->launch);
+	slot_done(&keeper->slot);
+	loop_free(keeper->loop);
+	free(keeper->bytes);
+}
+
+int keeper_run(struct wire_msg *msg)
+{
+	struct keeper keeper = {0};
+	struct err err = {0};
+	(void)prctl(PR_SET_NAME, "cloche-keeper", 0, 0, 0); /* only what ps shows */
+	/* Not the broker's terminal or process group: Ctrl-C there ends no sandbox. */
+	(void)setsid();
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (!is_warm)
+		keeper_warm();
+	int r = slot_parse(msg, &keeper.slot, &err);
+	launch_init(&keeper.launch, &keeper.slot, &warm_layout);
+	if (r >= 0 && loop_new(&keeper.loop) < 0)
+		r = err_set(&err, ERR_UNAVAILABLE, "no memory for the keeper");
+	if (r >= 0)
+		r = launch_run(&keeper.launch, &err);
+	int status = 1;
+	if (r < 0) {
+		report(&keeper, &err);
+	} else {
+		keeper.bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+		status = live(&keeper);
+	}
+	keeper_done(&keeper);
+	return status;
+}

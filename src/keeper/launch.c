@@ -1,0 +1,330 @@
+/*
+ * Who runs this: the keeper, root of the namespace cloche serves in. Bytes looked at: the SLOT message
+ * and what our own init says before any foreign program runs. Gone at the end: every privilege (the
+ * last step), all fds of layers and grants.
+ *
+ * The cgroup dance: on v1 moving a process into a group waits for a grace period of the kernel, but a
+ * child is born in its parent's group for nothing. So the keeper goes into `work` itself, gives birth to
+ * init (and init to its spawner) there, and then moves init and itself out.
+ */
+#include "keeper/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "keeper/isolate.h"
+#include "keeper/rootfs.h"
+#include "os/landlock.h"
+#include "os/netlink.h"
+#include "os/ns.h"
+#include "os/path.h"
+#include "os/proc.h"
+#include "os/seccomp.h"
+#include "wire/wire.h"
+
+enum { READY_TIMEOUT_MS = 20000, AGENT_ID = 1000 };
+
+static void note(struct launch *launch, const char *fmt, ...) PRINTF(2, 3);
+
+static void note(struct launch *launch, const char *fmt, ...)
+{
+	if (launch->mechanism_count == LAUNCH_MECHANISMS)
+		return;
+	char *to = launch->mechanisms[launch->mechanism_count++];
+	va_list va;
+	va_start(va, fmt);
+	(void)vsnprintf(to, sizeof(launch->mechanisms[0]), fmt, va);
+	va_end(va);
+}
+
+/* A mechanism this machine lacks: refused by name, or shown when the profile allows it. */
+static int missing(struct launch *launch, const char *name, const char *remedy, struct err *err)
+{
+	note(launch, "missing=%s", name);
+	if (launch->slot->degraded)
+		return 0;
+	return err_set(err, ERR_MISSING,
+		       "%s is not available here: %s; or allow a weaker sandbox with degraded = true",
+		       name, remedy);
+}
+
+static int step_identity(struct launch *launch, struct err *err)
+{
+	char boot[37], text[128];
+	uint64_t start;
+	int r = proc_boot_id(boot);
+	if (r >= 0)
+		r = proc_start_time(getpid(), &start);
+	if (r < 0)
+		return err_sys(err, -r, "read own identity");
+	int n = snprintf(text, sizeof(text), "pid=%d\nstart=%llu\nboot=%s\n", (int)getpid(),
+			 (unsigned long long)start, boot);
+	/* Replaced by rename, not synced: the boot id makes it worthless after a power cut anyway. */
+	r = io_replace_file(launch->slot->sandbox_dir, "keeper", text, (size_t)n, 0644);
+	return r < 0 ? err_sys(err, -r, "record own identity") : 0;
+}
+
+static int check_controllers(struct launch *launch, struct err *err)
+{
+	static const struct {
+		enum cgroup_controller controller;
+		const char *name;
+	} needed[] = {{CGROUP_MEMORY, "cgroup memory controller"},
+		      {CGROUP_CPU, "cgroup cpu controller"},
+		      {CGROUP_PIDS, "cgroup pids controller"}};
+	for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
+		if (launch->layout.version != 0 && launch->layout.has[needed[i].controller])
+			continue;
+		if (missing(launch, needed[i].name,
+			    "run as root, or give this user a delegated cgroup (systemd: Delegate=yes)",
+			    err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int step_cgroup(struct launch *launch, struct err *err)
+{
+	note(launch, "cgroup=v%d", launch->layout.version);
+	if (check_controllers(launch, err) < 0)
+		return -1;
+	if (launch->layout.version == 0)
+		return 0;
+	int r = cgroup_create(&launch->layout, launch->slot->id, &launch->slot->limits,
+			      launch->slot->keeper_uid, &launch->cgroup);
+	if (r >= 0)
+		r = cgroup_attach(&launch->cgroup, CGROUP_WORK, 0);
+	return r < 0 ? err_sys(err, -r, "make the cgroup") : 0;
+}
+
+static int step_landlock(struct launch *launch, struct err *err)
+{
+	int abi = landlock_abi();
+	if (abi > 0) {
+		note(launch, "landlock=%d", abi);
+		return 0;
+	}
+	return missing(launch, "Landlock", "boot a kernel with CONFIG_SECURITY_LANDLOCK and lsm=landlock",
+		       err);
+}
+
+static int step_output(struct launch *launch, struct err *err)
+{
+	struct slot *slot = launch->slot;
+	launch->out_dir = path_dir(slot->sandbox_dir, "out", 0750);
+	if (launch->out_dir < 0)
+		return err_sys(err, -launch->out_dir, "make the output directory");
+	/* The group bit makes new files the daemon's to read and nobody else's. */
+	if (fchown(launch->out_dir, slot->keeper_uid, slot->daemon_gid) < 0 ||
+	    fchmod(launch->out_dir, 02750) < 0)
+		return err_sys(err, errno, "own the output directory");
+	return 0;
+}
+
+static int step_socket(struct launch *launch, struct err *err)
+{
+	char name[LIMIT_ID_LEN + 8];
+	(void)snprintf(name, sizeof(name), "%s.sock", launch->slot->id);
+	launch->listener = wire_listen(launch->slot->run_dir, name, 0660);
+	if (launch->listener < 0)
+		return err_sys(err, -launch->listener, "listen on run/%s", name);
+	if (fchownat(launch->slot->run_dir, name, (uid_t)-1, launch->slot->daemon_gid,
+		     AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(err, errno, "own run/%s", name);
+	return 0;
+}
+
+static int step_userns(struct launch *launch, struct err *err)
+{
+	const struct slot *slot = launch->slot;
+	bool has_range = slot->range_count > AGENT_ID;
+	struct ns_map map = {.inside = has_range ? 0 : AGENT_ID,
+			     .outside = slot->range_base,
+			     .count = has_range ? slot->range_count : 1};
+	int r = ns_user_create(&map, 1, &map, 1, !has_range, &launch->userns);
+	note(launch, "uids=%u", has_range ? slot->range_count : 1);
+	return r < 0 ? err_sys(err, -r, "make the user namespace") : 0;
+}
+
+static int step_disk(struct launch *launch, struct err *err)
+{
+	struct disk_spec *disk = &launch->slot->disk;
+	if (disk->backend == DISK_AUTO)
+		disk->backend = disk_choose(launch->slot->sandbox_dir);
+	note(launch, "disk=%s", disk_name(disk->backend));
+	if (disk->backend == DISK_SAMPLED)
+		return missing(launch, "disk limit", "choose disk_backend tmpfs, quota or loop", err);
+	return 0;
+}
+
+static int step_sockets(struct launch *launch, struct err *err)
+{
+	int r = wire_pair(launch->control);
+	if (r >= 0)
+		r = wire_pair(launch->spawn);
+	return r < 0 ? err_sys(err, -r, "make the sockets to init") : 0;
+}
+
+/* The child: everything from here to exec. Reports a failure over the control socket. */
+static int become_init(struct launch *launch, struct err *err)
+{
+	struct rootfs rootfs = {.slot = launch->slot,
+				.userns_fd = launch->userns,
+				.can_idmap = launch->is_real_root};
+	if (rootfs_enter(&rootfs, err) < 0)
+		return -1;
+	int r = netlink_loopback_up();
+	if (r < 0)
+		return err_sys(err, -r, "bring up the loopback interface");
+	if (sethostname(launch->slot->hostname, strlen(launch->slot->hostname)) < 0)
+		return err_sys(err, errno, "set the hostname");
+	auto_wire_out struct wire_out hello;
+	wire_begin(&hello, WIRE_HELLO, 0);
+	wire_put_fd(&hello, rootfs.disk_fd);
+	r = wire_send(launch->control[1], &hello);
+	if (r < 0)
+		return err_sys(err, -r, "hand over the disk");
+	return isolate_init(launch->slot, launch->userns, launch->control[1], launch->spawn[1], err);
+}
+
+static NORETURN void child(struct launch *launch)
+{
+	struct err err = {0};
+	(void)become_init(launch, &err); /* comes back only with an error */
+	struct wire_out out;
+	wire_begin(&out, WIRE_ERROR, 0);
+	wire_put_err(&out, &err);
+	/* After the fds were placed, ours is 3; before that the original. One of the two works. */
+	if (wire_send(launch->control[1], &out) < 0)
+		(void)!wire_send(3, &out);
+	_exit(1);
+}
+
+static int step_clone(struct launch *launch, struct err *err)
+{
+	uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+			 CLONE_NEWCGROUP;
+	launch->init_pid = ns_clone(flags | CLONE_NEWTIME, -1, &launch->init_pidfd);
+	bool has_time = launch->init_pid != -EINVAL && launch->init_pid != -EPERM;
+	if (!has_time)
+		launch->init_pid = ns_clone(flags, -1, &launch->init_pidfd);
+	if (launch->init_pid == 0)
+		child(launch);
+	if (launch->init_pid < 0)
+		return err_sys(err, -launch->init_pid, "make the namespaces");
+	note(launch, "timens=%s", has_time ? "yes" : "no");
+	fd_closep(&launch->control[1]);
+	fd_closep(&launch->spawn[1]);
+	return 0;
+}
+
+static int wait_message(int sock, uint8_t *bytes, struct wire_msg *ret, struct err *err)
+{
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	int n;
+	do {
+		n = poll(&p, 1, READY_TIMEOUT_MS);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return err_set(err, ERR_TIMEOUT, "init did not answer within %d s",
+			       READY_TIMEOUT_MS / 1000);
+	n = wire_recv(sock, bytes, LIMIT_WIRE_BYTES, ret);
+	if (n <= 0)
+		return err_set(err, ERR_INTERNAL, "init ended before it was ready");
+	if (wire_get_err(ret, err) < 0) {
+		wire_msg_done(ret);
+		return -1;
+	}
+	return 0;
+}
+
+/* HELLO (with the disk) from before the exec, READY from after it. */
+static int step_ready(struct launch *launch, struct err *err)
+{
+	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+	struct wire_msg msg;
+	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
+		return -1;
+	launch->disk = wire_take_fd(&msg, 0);
+	wire_msg_done(&msg);
+	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
+		return -1;
+	size_t at = 0;
+	const char *mechanism;
+	while ((mechanism = wire_next_str(&msg, FIELD_MECHANISM, &at)) != NULL)
+		note(launch, "%s", mechanism);
+	wire_msg_done(&msg);
+	return 0;
+}
+
+static int step_move(struct launch *launch, struct err *err)
+{
+	if (launch->layout.version == 0)
+		return 0;
+	int r = cgroup_attach(&launch->cgroup, CGROUP_INIT, launch->init_pid);
+	if (r >= 0)
+		r = cgroup_attach(&launch->cgroup, CGROUP_KEEPER, 0);
+	return r < 0 ? err_sys(err, -r, "place init and keeper in their cgroups") : 0;
+}
+
+static int step_isolate(struct launch *launch, struct err *err)
+{
+	slot_close_sources(launch->slot);
+	fd_closep(&launch->slot->run_dir);
+	fd_closep(&launch->slot->sandbox_dir);
+	fd_closep(&launch->userns);
+	return isolate_keeper(launch->slot, err);
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct launch *launch, struct err *err);
+} steps[] = {
+	{"identity", step_identity}, {"cgroup", step_cgroup},   {"landlock", step_landlock},
+	{"disk", step_disk},         {"output", step_output},   {"socket", step_socket},
+	{"userns", step_userns},     {"sockets", step_sockets}, {"clone", step_clone},
+	{"ready", step_ready},       {"move", step_move},       {"isolate", step_isolate},
+};
+
+void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout)
+{
+	*launch = (struct launch){.slot = slot,
+				  .layout = *layout,
+				  .userns = -1,
+				  .out_dir = -1,
+				  .listener = -1,
+				  .control = {-1, -1},
+				  .spawn = {-1, -1},
+				  .disk = -1,
+				  .init_pidfd = -1};
+	cgroup_init(&launch->cgroup);
+}
+
+void launch_done(struct launch *launch)
+{
+	int *fds[] = {&launch->userns,     &launch->out_dir,  &launch->listener, &launch->control[0],
+		      &launch->control[1], &launch->spawn[0], &launch->spawn[1], &launch->disk,
+		      &launch->init_pidfd};
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fd_closep(fds[i]);
+	cgroup_done(&launch->cgroup);
+}
+
+int launch_run(struct launch *launch, struct err *err)
+{
+	launch->is_real_root = ns_is_initial_user();
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		if (steps[i].run(launch, err) < 0)
+			return err_wrap(err, "start the sandbox (%s)", steps[i].name);
+	}
+	return 0;
+}

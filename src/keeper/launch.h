@@ -1,0 +1,36 @@
+/*
+ * Building a sandbox: an ordered table of steps, run by the keeper while it is still privileged.
+ * A failed step names itself; what the steps before it made is undone by the broker's reap, the
+ * same code that cleans up after a crash, so there is one clean-up path and faults test it.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/base.h"
+#include "base/err.h"
+#include "keeper/slot.h"
+#include "os/cgroup.h"
+
+enum { LAUNCH_MECHANISMS = 12 };
+
+struct launch {
+	struct slot *slot;
+	struct cgroup_layout layout; /* from keeper_warm */
+	struct cgroup cgroup;
+	bool is_real_root; /* not root of a mere user namespace */
+	int userns;
+	int out_dir;  /* sandboxes/<id>/out, kept */
+	int listener; /* run/<id>.sock, kept */
+	int control[2], spawn[2]; /* [0] ours, kept; [1] init's */
+	int disk;     /* for meters; kept */
+	pid_t init_pid;
+	int init_pidfd;
+	char mechanisms[LAUNCH_MECHANISMS][64]; /* name=value, what is in force */
+	size_t mechanism_count;
+};
+
+void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout);
+void launch_done(struct launch *launch);
+/* All steps; on success the caller is unprivileged and the workload may start. */
+int launch_run(struct launch *launch, struct err *err) NODISCARD;

@@ -1,0 +1,43 @@
+#include "keeper/meter.h"
+
+#include "base/io.h"
+
+static void integrate(struct meter *meter, uint64_t now_ms, uint64_t memory_before)
+{
+	if (meter->sampled_ms == 0)
+		return;
+	uint64_t average = memory_before / 2 + meter->usage.memory / 2;
+	meter->memory_byte_ms += average * (now_ms - meter->sampled_ms);
+}
+
+void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct disk_spec *disk,
+		  int disk_fd)
+{
+	uint64_t now_ms = io_boot_ms();
+	struct cgroup_usage usage;
+	if (cgroup->version != 0 && cgroup_read(cgroup, &usage) >= 0) {
+		uint64_t before = meter->usage.memory;
+		uint64_t peak = MAX(usage.memory_peak, usage.memory);
+		peak = MAX(peak, meter->usage.memory_peak);
+		meter->usage = usage;
+		meter->usage.memory_peak = peak;
+		integrate(meter, now_ms, before);
+	}
+	struct disk_usage used;
+	if (disk_fd >= 0 && disk_usage(disk, disk_fd, &used) >= 0)
+		meter->disk = used;
+	meter->sampled_ms = now_ms;
+}
+
+void meter_put(const struct meter *meter, struct wire_out *out)
+{
+	wire_put_u64(out, FIELD_METER_CPU_US, meter->usage.cpu_us);
+	wire_put_u64(out, FIELD_METER_MEMORY, meter->usage.memory);
+	wire_put_u64(out, FIELD_METER_MEMORY_PEAK, meter->usage.memory_peak);
+	wire_put_u64(out, FIELD_METER_MEMORY_BYTE_S, meter->memory_byte_ms / 1000);
+	wire_put_u64(out, FIELD_METER_PIDS, meter->usage.pids);
+	wire_put_u64(out, FIELD_METER_DISK, meter->disk.bytes);
+	wire_put_u64(out, FIELD_METER_INODES, meter->disk.inodes);
+	wire_put_u64(out, FIELD_METER_OOM_KILLS, meter->usage.oom_kills);
+	wire_put_u64(out, FIELD_METER_PIDS_DENIED, meter->usage.pids_denied);
+}

@@ -1,0 +1,22 @@
+/*
+ * What a sandbox used, read from its cgroups and its disk, and which limits acted. Counters never go
+ * back; memory byte-seconds are integrated between samples.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "os/cgroup.h"
+#include "os/disk.h"
+#include "wire/wire.h"
+
+struct meter {
+	struct cgroup_usage usage;
+	struct disk_usage disk;
+	uint64_t sampled_ms; /* CLOCK_BOOTTIME; 0: never */
+	uint64_t memory_byte_ms;
+};
+
+/* cgroup may have version 0, disk_fd may be -1: those parts stay zero. */
+void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct disk_spec *disk,
+		  int disk_fd);
+void meter_put(const struct meter *meter, struct wire_out *out);

@@ -1,0 +1,155 @@
+#include "keeper/procdev.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "os/mount.h"
+#include "os/path.h"
+
+/* Kernel state that is not the sandbox's: files are covered by an empty file, directories by an
+ * empty directory. The rest of /proc/sys and its siblings is read-only. A missing entry is fine. */
+static const char *const masked_files[] = {"kcore",      "keys",          "key-users",    "sysrq-trigger",
+					   "timer_list", "latency_stats", "sched_debug",  "kmsg",
+					   "kallsyms",   "kpagecount",    "kpageflags",   "kpagecgroup",
+					   "vmallocinfo", "config.gz",    "modules",      "slabinfo",
+					   "interrupts", "softirqs"};
+static const char *const masked_dirs[] = {"acpi", "scsi", "asound", "driver", "tty"};
+static const char *const read_only_dirs[] = {"sys", "irq", "bus", "fs"};
+
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
+static const struct {
+	const char *name;
+	const char *target;
+} links[] = {{"fd", "/proc/self/fd"},
+	     {"stdin", "/proc/self/fd/0"},
+	     {"stdout", "/proc/self/fd/1"},
+	     {"stderr", "/proc/self/fd/2"},
+	     {"ptmx", "pts/ptmx"},
+	     {"core", "/proc/kcore"}};
+
+/* A new file system on the directory `name` of root, which must be a plain directory. */
+static int attach_type(int root_fd, const char *name, const char *type, const char *options,
+		       enum mount_flags flags, int *ret_fd)
+{
+	auto_close int fs = -1;
+	auto_close int target = path_open_plain(root_fd, name, O_PATH | O_DIRECTORY, 0);
+	if (target < 0)
+		return target;
+	int r = mount_new(type, type, options, flags, &fs);
+	if (r >= 0)
+		r = mount_attach_fd(fs, target);
+	if (r < 0)
+		return r;
+	*ret_fd = path_open_plain(root_fd, name, O_RDONLY | O_DIRECTORY, 0);
+	return *ret_fd < 0 ? *ret_fd : 0;
+}
+
+static int cover(int dir_fd, const char *name, int cover_fd, bool *ret_is_missing)
+{
+	auto_close int target = path_open_plain(dir_fd, name, O_PATH, 0);
+	*ret_is_missing = target == -ENOENT || target == -EACCES;
+	return target < 0 ? target : mount_attach_fd(cover_fd, target);
+}
+
+/* Covers each name with a fresh clone of what `make` yields. */
+static int cover_all(int proc, const char *const *names, size_t count, bool is_dir)
+{
+	for (size_t i = 0; i < count; i++) {
+		auto_close int blank = -1;
+		bool is_missing = false;
+		int r = is_dir ? mount_new("tmpfs", "cloche", "size=0,nr_inodes=1,mode=555",
+					   MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &blank)
+			       : mount_clone(AT_FDCWD, "/dev/null", MOUNT_RO | MOUNT_NOSUID | MOUNT_NOEXEC,
+					     &blank);
+		if (r >= 0)
+			r = cover(proc, names[i], blank, &is_missing);
+		if (r < 0 && !is_missing)
+			return r;
+	}
+	return 0;
+}
+
+static int make_read_only(int proc, const char *name)
+{
+	auto_close int copy = -1;
+	bool is_missing = false;
+	int r = mount_clone(proc, name, MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &copy);
+	if (r == -ENOENT)
+		return 0;
+	if (r >= 0)
+		r = cover(proc, name, copy, &is_missing);
+	return r;
+}
+
+static int attach_proc(int root_fd)
+{
+	auto_close int proc = -1;
+	int r = attach_type(root_fd, "proc", "proc", "", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &proc);
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(read_only_dirs); i++)
+		r = make_read_only(proc, read_only_dirs[i]);
+	if (r >= 0)
+		r = cover_all(proc, masked_files, ARRAY_LEN(masked_files), false);
+	if (r >= 0)
+		r = cover_all(proc, masked_dirs, ARRAY_LEN(masked_dirs), true);
+	return r;
+}
+
+/* Device nodes are the host's own, bound: mknod needs rights a user namespace does not give. */
+static int bind_device(int dev, const char *name)
+{
+	char path[32];
+	(void)snprintf(path, sizeof(path), "/dev/%s", name);
+	auto_close int file = openat(dev, name, O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, 0666);
+	if (file < 0)
+		return -errno;
+	auto_close int node = -1;
+	int r = mount_clone(AT_FDCWD, path, MOUNT_NOSUID | MOUNT_NOEXEC, &node);
+	return r < 0 ? r : mount_attach(node, dev, name);
+}
+
+static int fill_dev(int dev)
+{
+	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+		int r = bind_device(dev, devices[i]);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(links); i++) {
+		if (symlinkat(links[i].target, dev, links[i].name) < 0)
+			return -errno;
+	}
+	if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 01777) < 0)
+		return -errno;
+	return 0;
+}
+
+static int attach_dev(int root_fd)
+{
+	auto_close int dev = -1;
+	auto_close int pts = -1;
+	auto_close int shm = -1;
+	int r = attach_type(root_fd, "dev", "tmpfs", "size=64k,nr_inodes=64,mode=755",
+			    MOUNT_NOSUID | MOUNT_NOEXEC, &dev);
+	if (r >= 0)
+		r = fill_dev(dev);
+	if (r >= 0)
+		r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620",
+				MOUNT_NOSUID | MOUNT_NOEXEC, &pts);
+	/* Counted by the memory limit of the group, so half of the machine is no danger. */
+	if (r >= 0)
+		r = attach_type(dev, "shm", "tmpfs", "mode=1777", MOUNT_NOSUID | MOUNT_NODEV, &shm);
+	if (r >= 0)
+		r = mount_set_flags(dev, MOUNT_RO);
+	return r;
+}
+
+int procdev_attach(int root_fd, struct err *err)
+{
+	int r = attach_proc(root_fd);
+	if (r < 0)
+		return err_sys(err, -r, "mount /proc");
+	r = attach_dev(root_fd);
+	return r < 0 ? err_sys(err, -r, "mount /dev") : 0;
+}

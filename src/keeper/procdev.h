@@ -1,0 +1,8 @@
+/* /proc and /dev of a sandbox: private, masked, minimal. Same process and rights as rootfs. */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+
+/* Mounts proc (of the caller's pid namespace) and a small /dev below root. */
+int procdev_attach(int root_fd, struct err *err) NODISCARD;

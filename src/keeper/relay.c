@@ -1,0 +1,278 @@
+/*
+ * Bytes of one exec: pipes or a terminal on one side, the output log and the input buffer on the
+ * other. The keeper reads a stream only while the log may grow: an attached reader that lags more than
+ * the window, or an exec over its output rate, simply is not read, and the command blocks in write(2).
+ * Nothing is buffered in memory.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "keeper/state.h"
+#include "os/path.h"
+#include "os/tty.h"
+
+enum { RATE_BURST_MS = 1000, RATE_PAUSE_MS = 50, READS_PER_WAKE = 8, DRAIN_READS = 32 };
+
+/* --- output --- */
+
+static void rate_refill(struct exec *exec)
+{
+	uint64_t now = loop_now_ms(exec->keeper->loop);
+	uint64_t rate = exec->keeper->slot.output_rate;
+	if (rate == UINT64_MAX)
+		return;
+	uint64_t gained = (now - exec->rate_at_ms) * rate / 1000;
+	exec->rate_tokens = MIN(exec->rate_tokens + gained, rate * RATE_BURST_MS / 1000);
+	exec->rate_at_ms = now;
+}
+
+static bool is_over_rate(const struct exec *exec)
+{
+	return exec->keeper->slot.output_rate != UINT64_MAX && exec->rate_tokens == 0;
+}
+
+static bool is_over_window(const struct exec *exec)
+{
+	return exec->is_attached && exec->log.offset - exec->acked > LIMIT_OUTPUT_WINDOW_BYTES;
+}
+
+static void on_rate(struct loop_timer *timer, void *ctx)
+{
+	relay_update(ctx);
+}
+
+static void on_stream(struct loop_source *source, uint32_t events, void *ctx);
+
+/* A paused stream leaves the loop: a hang-up would be reported again and again otherwise. */
+static void stream_watch(struct exec_stream *stream, uint32_t events)
+{
+	if (events == 0)
+		loop_remove(&stream->source);
+	else if (stream->source.fd >= 0)
+		(void)loop_change(&stream->source, events); /* an fd we added cannot be refused */
+	else if (loop_add(stream->exec->keeper->loop, &stream->source, stream->fd, events, on_stream,
+			  stream) < 0)
+		fd_closep(&stream->fd); /* out of memory: the command sees a closed pipe */
+}
+
+void relay_update(struct exec *exec)
+{
+	rate_refill(exec);
+	if (exec->state == EXEC_STARTING)
+		return;
+	bool may_read = !is_over_window(exec) && !is_over_rate(exec);
+	uint32_t also = exec->is_tty && buf_len(&exec->input) > 0 ? EPOLLOUT : 0;
+	for (size_t i = 0; i < ARRAY_LEN(exec->streams); i++) {
+		if (exec->streams[i].fd >= 0)
+			stream_watch(&exec->streams[i], may_read ? EPOLLIN | also : 0);
+	}
+	if (is_over_rate(exec))
+		loop_timer_in(exec->keeper->loop, &exec->rate, RATE_PAUSE_MS, on_rate, exec);
+}
+
+static void stream_close(struct exec_stream *stream)
+{
+	loop_remove(&stream->source);
+	fd_closep(&stream->fd);
+}
+
+/* Records what was read. After the end of the command, output of what it left behind is discarded:
+ * the exit record is the last frame, but nobody shall die of a closed pipe. */
+static void record(struct exec_stream *stream, const uint8_t *bytes, size_t len)
+{
+	struct exec *exec = stream->exec;
+	if (exec->state == EXEC_ENDED)
+		return;
+	/* A full state disk loses output, not the sandbox; the gap shows as missing offsets. */
+	if (outlog_append(&exec->log, stream->stream, bytes, (uint32_t)len) < 0)
+		return;
+	exec->keeper->output_bytes += len;
+	exec->rate_tokens -= MIN(exec->rate_tokens, (uint64_t)len);
+	exec->is_output_news = true;
+}
+
+/* One read. False when nothing more can be read now (empty, or at its end and closed). */
+static bool pump(struct exec_stream *stream)
+{
+	uint8_t *bytes = stream->exec->keeper->bytes;
+	ssize_t n = read(stream->fd, bytes, LIMIT_CHUNK_BYTES);
+	if (n > 0) {
+		record(stream, bytes, (size_t)n);
+		return true;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return errno == EINTR;
+	stream_close(stream); /* end of file, or EIO when a terminal's last process went */
+	return false;
+}
+
+static void write_input(struct exec *exec);
+
+static void on_stream(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct exec_stream *stream = ctx;
+	struct exec *exec = stream->exec;
+	if (exec->is_tty && events & EPOLLOUT)
+		write_input(exec);
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+		for (int i = 0; i < READS_PER_WAKE && stream->fd >= 0; i++) {
+			if (is_over_window(exec) || is_over_rate(exec) || !pump(stream))
+				break;
+		}
+	}
+	relay_update(exec);
+	serve_flush_output(exec->keeper);
+}
+
+void relay_drain(struct exec *exec)
+{
+	for (size_t i = 0; i < ARRAY_LEN(exec->streams); i++) {
+		/* More than any pipe holds; a process left behind may write for ever. */
+		for (int n = 0; n < DRAIN_READS && exec->streams[i].fd >= 0; n++) {
+			if (!pump(&exec->streams[i]))
+				break;
+		}
+	}
+}
+
+/* --- input --- */
+
+static int input_fd(const struct exec *exec)
+{
+	return exec->is_tty ? exec->streams[0].fd : exec->input_fd;
+}
+
+static void input_close(struct exec *exec)
+{
+	loop_remove(&exec->input_source);
+	fd_closep(&exec->input_fd);
+}
+
+static void tell_room(struct exec *exec, size_t bytes)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_STDIN_ROOM, 0);
+	wire_put_str(&out, FIELD_EXEC, exec->id);
+	wire_put_u64(&out, FIELD_BYTES_COUNT, bytes);
+	serve_send(exec->keeper, NULL, &out);
+}
+
+/* A terminal has no half-close: end of input is the end-of-file character. */
+static void end_input(struct exec *exec)
+{
+	static const uint8_t end_of_file = 4;
+	exec->is_input_ended = false;
+	if (!exec->is_tty)
+		input_close(exec);
+	else if (exec->streams[0].fd >= 0)
+		(void)!write(exec->streams[0].fd, &end_of_file, 1); /* a full terminal: the user repeats */
+}
+
+static void write_input(struct exec *exec)
+{
+	size_t written = 0;
+	ssize_t n = 0;
+	int fd = input_fd(exec);
+	while (fd >= 0 && buf_len(&exec->input) > 0 && (n = buf_write_fd(&exec->input, fd)) > 0)
+		written += (size_t)n;
+	if (fd < 0 || (n < 0 && n != -EAGAIN && n != -EINTR)) {
+		/* The reader is gone: the bytes have nowhere to go, but the sender may send on. */
+		written += buf_len(&exec->input);
+		buf_reset(&exec->input);
+		input_close(exec);
+	}
+	if (written > 0)
+		tell_room(exec, written);
+	if (exec->is_input_ended && buf_len(&exec->input) == 0)
+		end_input(exec);
+	if (exec->input_fd >= 0 && exec->input_source.fd >= 0)
+		(void)loop_change(&exec->input_source, buf_len(&exec->input) > 0 ? EPOLLOUT : 0);
+}
+
+static void on_input(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct exec *exec = ctx;
+	if (events & (EPOLLERR | EPOLLHUP)) {
+		/* The command closed its standard input. */
+		size_t dropped = buf_len(&exec->input);
+		buf_reset(&exec->input);
+		input_close(exec);
+		if (dropped > 0)
+			tell_room(exec, dropped);
+		return;
+	}
+	write_input(exec);
+}
+
+int relay_input(struct exec *exec, const uint8_t *bytes, size_t len, bool is_end, struct err *err)
+{
+	if (exec->state == EXEC_ENDED) {
+		if (len > 0)
+			tell_room(exec, len);
+		return 0;
+	}
+	if (buf_put(&exec->input, bytes, len) < 0)
+		return err_set(err, ERR_TOO_LARGE, "more input than the window allows");
+	exec->is_input_ended |= is_end;
+	if (exec->state == EXEC_RUNNING)
+		write_input(exec);
+	relay_update(exec);
+	return 0;
+}
+
+int relay_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *err)
+{
+	if (!exec->is_tty || exec->streams[0].fd < 0)
+		return err_set(err, ERR_CONFLICT, "the exec has no terminal");
+	int r = tty_set_size(exec->streams[0].fd, (struct tty_size){.rows = rows, .cols = cols});
+	return r < 0 ? err_sys(err, -r, "resize the terminal") : 0;
+}
+
+/* --- life --- */
+
+int relay_start(struct exec *exec, int out_dir)
+{
+	buf_init(&exec->input, LIMIT_STDIN_WINDOW_BYTES);
+	exec->rate_at_ms = loop_now_ms(exec->keeper->loop);
+	exec->rate_tokens = exec->keeper->slot.output_rate;
+	int dir = path_dir(out_dir, exec->id, 0750);
+	if (dir < 0)
+		return dir;
+	return outlog_writer_open(&exec->log, dir);
+}
+
+int relay_watch(struct exec *exec)
+{
+	for (size_t i = 0; i < ARRAY_LEN(exec->streams); i++) {
+		struct exec_stream *stream = &exec->streams[i];
+		if (stream->fd < 0)
+			continue;
+		int r = io_set_nonblock(stream->fd, true);
+		if (r < 0)
+			return r;
+	}
+	relay_update(exec);
+	if (exec->input_fd < 0)
+		return 0;
+	int r = io_set_nonblock(exec->input_fd, true);
+	if (r >= 0)
+		r = loop_add(exec->keeper->loop, &exec->input_source, exec->input_fd, 0, on_input, exec);
+	if (r >= 0)
+		write_input(exec);
+	return r;
+}
+
+void relay_done(struct exec *exec)
+{
+	for (size_t i = 0; i < ARRAY_LEN(exec->streams); i++)
+		stream_close(&exec->streams[i]);
+	input_close(exec);
+	loop_timer_stop(&exec->rate);
+	buf_done(&exec->input);
+	outlog_writer_close(&exec->log);
+}

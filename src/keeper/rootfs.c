@@ -1,0 +1,249 @@
+/*
+ * Order, and why:
+ *  1. a scratch tmpfs on sandboxes/<id>/mnt: overlay wants its layers attached in this namespace
+ *     (older kernels refuse detached ones), and the scratch disappears with the old root.
+ *  2. layers, each idmapped to this sandbox's range and read-only; then the disk, then the overlay.
+ *  3. inside the overlay: /usr of the host where asked, /proc, /dev, the program, granted mounts.
+ *  4. pivot_root, old root detached: the host's tree is no longer reachable by any path.
+ */
+#include "keeper/rootfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "keeper/inside_files.h"
+#include "keeper/procdev.h"
+#include "os/caps.h"
+#include "os/mount.h"
+#include "os/ns.h"
+#include "os/path.h"
+
+enum { AGENT_ID = 1000 };
+
+/* A new mount on the directory `name` below dir_fd, which is made first. */
+static int attach_new(int mount_fd, int dir_fd, const char *name)
+{
+	if (mkdirat(dir_fd, name, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return mount_attach(mount_fd, dir_fd, name);
+}
+
+static int make_scratch(const struct slot *slot, int *ret_fd, struct err *err)
+{
+	auto_close int tmpfs = -1;
+	int r = mount_new("tmpfs", "cloche", "size=256k,nr_inodes=256,mode=755",
+			  MOUNT_NOSUID | MOUNT_NODEV, &tmpfs);
+	if (r >= 0)
+		r = attach_new(tmpfs, slot->sandbox_dir, "mnt");
+	if (r < 0)
+		return err_sys(err, -r, "mount the scratch directory");
+	*ret_fd = openat(slot->sandbox_dir, "mnt", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return *ret_fd < 0 ? err_sys(err, errno, "open the scratch directory") : 0;
+}
+
+/* Layer i of the image as scratch/l<i>. */
+static int attach_layer(const struct rootfs *rootfs, int scratch, size_t i, struct err *err)
+{
+	auto_close int layer = -1;
+	char name[16];
+	(void)snprintf(name, sizeof(name), "l%zu", i);
+	int r = mount_clone(rootfs->slot->layers[i], "", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV, &layer);
+	if (r >= 0 && rootfs->can_idmap)
+		r = mount_set_idmap(layer, rootfs->userns_fd);
+	if (r >= 0)
+		r = attach_new(layer, scratch, name);
+	return r < 0 ? err_sys(err, -r, "mount layer %zu of the image", i) : 0;
+}
+
+/* upper/ and work/ on the disk backend, seen as scratch/disk. */
+static int attach_disk(struct rootfs *rootfs, int scratch, bool *ret_is_idmapped, struct err *err)
+{
+	const struct slot *slot = rootfs->slot;
+	auto_close int disk = -1;
+	auto_close int mounted = -1;
+	bool is_mount = false;
+	int r = disk_prepare(&slot->disk, slot->sandbox_dir, &disk, &is_mount);
+	if (r < 0)
+		return err_sys(err, -r, "prepare the disk (%s)", disk_name(slot->disk.backend));
+	if (is_mount) {
+		mounted = take_fd(&disk);
+	} else {
+		r = mount_clone(disk, "", MOUNT_NOSUID | MOUNT_NODEV, &mounted);
+		if (r >= 0 && rootfs->can_idmap)
+			r = mount_set_idmap(mounted, rootfs->userns_fd);
+	}
+	*ret_is_idmapped = !is_mount && rootfs->can_idmap;
+	if (r >= 0)
+		r = attach_new(mounted, scratch, "disk");
+	if (r < 0)
+		return err_sys(err, -r, "mount the disk");
+	rootfs->disk_fd = openat(scratch, "disk", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return rootfs->disk_fd < 0 ? err_sys(err, errno, "open the disk") : 0;
+}
+
+/* The two directories overlay needs. They belong to root inside: through an idmapped mount that is
+ * written by the range's own id, elsewhere by chown. */
+static int make_upper(const struct rootfs *rootfs, struct err *err)
+{
+	static const char *const names[] = {"upper", "work"};
+	uid_t owner = rootfs->can_idmap || rootfs->slot->range_count > 1 ? rootfs->slot->range_base : 0;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (mkdirat(rootfs->disk_fd, names[i], 0755) < 0 && errno != EEXIST)
+			return err_sys(err, errno, "make %s on the disk", names[i]);
+		if (fchownat(rootfs->disk_fd, names[i], owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_sys(err, errno, "own %s on the disk", names[i]);
+	}
+	return 0;
+}
+
+/* Overlay keeps the credentials of whoever mounts it for its own work on the upper. On an idmapped
+ * upper only ids of the range exist, so the mounter takes the range's root as file system id; that
+ * clears the file capabilities, which overlay needs to copy up: raise them again. */
+static int become_mounter(uint32_t base)
+{
+	(void)setfsgid(base);
+	(void)setfsuid(base);
+	return caps_raise_permitted();
+}
+
+static void stop_being_mounter(void)
+{
+	(void)setfsuid(0);
+	(void)setfsgid(0);
+}
+
+static int mount_overlay(const struct rootfs *rootfs, int scratch, bool is_idmapped, struct err *err)
+{
+	char options[LIMIT_LAYERS * 8 + 128];
+	size_t used = (size_t)snprintf(options, sizeof(options), "userxattr,lowerdir=");
+	for (size_t i = rootfs->slot->layer_count; i-- > 0;)
+		used += (size_t)snprintf(options + used, sizeof(options) - used, "%sl%zu",
+					 i + 1 == rootfs->slot->layer_count ? "" : ":", i);
+	(void)snprintf(options + used, sizeof(options) - used,
+		       ",upperdir=disk/upper,workdir=disk/work");
+	auto_close int overlay = -1;
+	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
+	if (r >= 0 && is_idmapped)
+		r = become_mounter(rootfs->slot->range_base);
+	if (r >= 0)
+		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
+	if (is_idmapped)
+		stop_being_mounter();
+	if (r >= 0)
+		r = attach_new(overlay, scratch, "root");
+	return r < 0 ? err_sys(err, -r, "mount the overlay") : 0;
+}
+
+/* The host image: /usr and, where the host is not merged, its old siblings, read-only. Not idmapped:
+ * a file only host root may read stays unreadable for root inside. */
+static int bind_host_dirs(int root, struct err *err)
+{
+	static const char *const names[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char path[16];
+		struct stat st;
+		(void)snprintf(path, sizeof(path), "/%s", names[i]);
+		if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+			continue; /* a link (merged /usr): the layer has the same link */
+		auto_close int dir = -1;
+		int r = mount_clone(AT_FDCWD, path,
+				    MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_RECURSIVE, &dir);
+		if (r >= 0)
+			r = attach_new(dir, root, names[i]);
+		if (r < 0)
+			return err_sys(err, -r, "bind %s of the host image", path);
+	}
+	return 0;
+}
+
+/* A namespace in which one host id is the agent: its files become the agent's, no other file does. */
+static int agent_idmap(const struct slot *slot, uid_t source, int *ret_fd)
+{
+	struct ns_map map = {.inside = source, .outside = slot->range_base + AGENT_ID, .count = 1};
+	return ns_user_create(&map, 1, &map, 1, false, ret_fd);
+}
+
+static int attach_mount(const struct rootfs *rootfs, int root, const struct slot_mount *mount)
+{
+	enum mount_flags flags = MOUNT_NOSUID | MOUNT_NODEV | (mount->read_only ? MOUNT_RO : 0);
+	auto_close int tree = -1;
+	auto_close int target = -1;
+	auto_close int idmap = -1;
+	int r = mount_clone(mount->fd, "", flags, &tree);
+	/* Files of host root are never mapped: they stay somebody else's inside (E24). */
+	if (r >= 0 && rootfs->can_idmap && mount->source_uid != 0 && mount->source_uid != (uid_t)-1) {
+		r = agent_idmap(rootfs->slot, mount->source_uid, &idmap);
+		if (r >= 0)
+			r = mount_set_idmap(tree, idmap);
+	}
+	if (r >= 0)
+		r = inside_files_target(root, mount->target, mount->fd, &target);
+	return r < 0 ? r : mount_attach_fd(tree, target);
+}
+
+static int attach_mounts(const struct rootfs *rootfs, int root, struct err *err)
+{
+	for (size_t i = 0; i < rootfs->slot->mount_count; i++) {
+		const struct slot_mount *mount = &rootfs->slot->mounts[i];
+		int r = attach_mount(rootfs, root, mount);
+		if (r < 0)
+			return err_sys(err, -r, "mount at %s", mount->target);
+	}
+	return 0;
+}
+
+static int attach_program(const struct rootfs *rootfs, int root, struct err *err)
+{
+	auto_close int program = -1;
+	auto_close int target = -1;
+	int r = inside_files_target(root, "/run/cloche/cloche", rootfs->slot->program, &target);
+	if (r >= 0)
+		r = mount_clone(rootfs->slot->program, "", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV, &program);
+	if (r >= 0)
+		r = mount_attach_fd(program, target);
+	return r < 0 ? err_sys(err, -r, "bind the program inside") : 0;
+}
+
+/* Everything below the new root. */
+static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
+{
+	struct inside_files_owner owner = {.base = rootfs->slot->range_base,
+					   .count = rootfs->slot->range_count};
+	if (rootfs->slot->is_host_image && bind_host_dirs(root, err) < 0)
+		return -1;
+	if (inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
+		return -1;
+	if (procdev_attach(root, err) < 0 || attach_program(rootfs, root, err) < 0)
+		return -1;
+	return attach_mounts(rootfs, root, err);
+}
+
+int rootfs_enter(struct rootfs *rootfs, struct err *err)
+{
+	auto_close int scratch = -1;
+	auto_close int root = -1;
+	bool is_idmapped = false;
+	rootfs->disk_fd = -1;
+	int r = mount_make_private();
+	if (r < 0)
+		return err_sys(err, -r, "make the mounts private");
+	if (make_scratch(rootfs->slot, &scratch, err) < 0)
+		return -1;
+	for (size_t i = 0; i < rootfs->slot->layer_count; i++) {
+		if (attach_layer(rootfs, scratch, i, err) < 0)
+			return -1;
+	}
+	if (attach_disk(rootfs, scratch, &is_idmapped, err) < 0 || make_upper(rootfs, err) < 0 ||
+	    mount_overlay(rootfs, scratch, is_idmapped, err) < 0)
+		return -1;
+	root = openat(scratch, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return err_sys(err, errno, "open the new root");
+	if (fill_root(rootfs, root, err) < 0)
+		return -1;
+	r = mount_pivot(root);
+	return r < 0 ? err_sys(err, -r, "switch to the new root") : 0;
+}

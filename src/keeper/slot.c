@@ -1,0 +1,126 @@
+#include "keeper/slot.h"
+
+#include <errno.h>
+
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "keeper/keeper.h"
+
+static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err)
+{
+	size_t layers = wire_count(msg, FIELD_LAYER);
+	size_t mounts = wire_count(msg, FIELD_MOUNT);
+	if (layers == 0 || layers > LIMIT_LAYERS || mounts > LIMIT_MOUNTS ||
+	    msg->fd_count != KEEPER_FD_LAYERS + layers + mounts)
+		return err_set(err, ERR_PROTOCOL, "slot: %zu layers and %zu mounts with %zu fds", layers,
+			       mounts, msg->fd_count);
+	slot->result = wire_take_fd(msg, KEEPER_FD_RESULT);
+	slot->sandbox_dir = wire_take_fd(msg, KEEPER_FD_SANDBOX);
+	slot->run_dir = wire_take_fd(msg, KEEPER_FD_RUN);
+	slot->program = wire_take_fd(msg, KEEPER_FD_PROGRAM);
+	for (size_t i = 0; i < layers; i++)
+		slot->layers[slot->layer_count++] = wire_take_fd(msg, KEEPER_FD_LAYERS + i);
+	slot->mounts = mem_zalloc((mounts + 1) * sizeof(*slot->mounts));
+	for (size_t i = 0; i < mounts; i++)
+		slot->mounts[slot->mount_count++].fd = wire_take_fd(msg, KEEPER_FD_LAYERS + layers + i);
+	return 0;
+}
+
+/* MOUNT is "grant TAB target TAB ro|rw"; the fd stands for the grant here. */
+static int parse_mount(const char *text, struct slot_mount *mount, struct err *err)
+{
+	const char *target = strchr(text, '\t');
+	const char *mode = target ? strchr(target + 1, '\t') : NULL;
+	if (!mode || mode - target - 1 > LIMIT_PATH_LEN || target[1] != '/')
+		return err_set(err, ERR_PROTOCOL, "slot: malformed mount");
+	memcpy(mount->target, target + 1, (size_t)(mode - target - 1));
+	mount->read_only = !str_eq(mode + 1, "rw");
+	return 0;
+}
+
+static uid_t source_uid_at(const struct wire_msg *msg, size_t index)
+{
+	/* Repeated numbers have no getter of their own: the texts are few. */
+	size_t at = 0;
+	const char *text = NULL;
+	for (size_t i = 0; i <= index; i++)
+		text = wire_next_str(msg, FIELD_SOURCE_UID, &at);
+	uint64_t uid;
+	return text && str_to_u64(text, &uid) == 0 && uid < UINT32_MAX ? (uid_t)uid : (uid_t)-1;
+}
+
+static int parse_mounts(const struct wire_msg *msg, struct slot *slot, struct err *err)
+{
+	size_t at = 0;
+	for (size_t i = 0; i < slot->mount_count; i++) {
+		const char *text = wire_next_str(msg, FIELD_MOUNT, &at);
+		if (!text || parse_mount(text, &slot->mounts[i], err) < 0)
+			return err_set(err, ERR_PROTOCOL, "slot: malformed mount");
+		slot->mounts[i].source_uid = source_uid_at(msg, i);
+	}
+	return 0;
+}
+
+static void parse_limits(const struct wire_msg *msg, struct slot *slot)
+{
+	slot->limits = (struct cgroup_limits){
+		.memory = wire_u64(msg, FIELD_MEMORY, UINT64_MAX),
+		.cpu_milli = wire_u64(msg, FIELD_CPU_MILLI, UINT64_MAX),
+		.pids = wire_u64(msg, FIELD_PIDS, 512),
+	};
+	slot->disk = (struct disk_spec){
+		.backend = DISK_AUTO,
+		.bytes = wire_u64(msg, FIELD_DISK, UINT64_C(1) << 30),
+		.inodes = wire_u64(msg, FIELD_INODES, 200000),
+		.project = slot->keeper_uid,
+	};
+	slot->nofile = wire_u64(msg, FIELD_NOFILE, 4096);
+	slot->output_rate = wire_u64(msg, FIELD_OUTPUT_RATE, UINT64_MAX);
+	slot->deadline_ms = wire_u64(msg, FIELD_DEADLINE_MS, 0);
+}
+
+int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
+{
+	*ret = (struct slot){.result = -1, .sandbox_dir = -1, .run_dir = -1, .program = -1};
+	if (take_sources(msg, ret, err) < 0)
+		return -1;
+	const char *id = wire_str(msg, FIELD_SANDBOX, "");
+	if (!id_is_valid(id, "sb") || !str_copy(ret->id, sizeof(ret->id), id))
+		return err_set(err, ERR_PROTOCOL, "slot: malformed sandbox id");
+	if (!str_copy(ret->hostname, sizeof(ret->hostname), wire_str(msg, FIELD_HOSTNAME, "cloche")))
+		return err_set(err, ERR_PROTOCOL, "slot: the hostname is too long");
+	ret->range_base = (uint32_t)wire_u64(msg, FIELD_RANGE_BASE, 0);
+	ret->range_count = (uint32_t)wire_u64(msg, FIELD_RANGE_COUNT, 1);
+	ret->keeper_uid = (uid_t)wire_u64(msg, FIELD_KEEPER_UID, 0);
+	ret->daemon_uid = (uid_t)wire_u64(msg, FIELD_DAEMON_UID, 0);
+	ret->daemon_gid = (gid_t)wire_u64(msg, FIELD_DAEMON_GID, 0);
+	ret->degraded = wire_u64(msg, FIELD_DEGRADED, 0) != 0;
+	size_t at = 0;
+	ret->is_host_image = str_eq(wire_next_str(msg, FIELD_LAYER, &at), "host");
+	parse_limits(msg, ret);
+	if (!disk_parse(wire_str(msg, FIELD_DISK_BACKEND, "auto"), &ret->disk.backend))
+		return err_set(err, ERR_INVALID, "unknown disk backend '%s'",
+			       wire_str(msg, FIELD_DISK_BACKEND, ""));
+	return parse_mounts(msg, ret, err);
+}
+
+void slot_close_sources(struct slot *slot)
+{
+	for (size_t i = 0; i < slot->layer_count; i++)
+		fd_closep(&slot->layers[i]);
+	slot->layer_count = 0;
+	for (size_t i = 0; i < slot->mount_count; i++)
+		fd_closep(&slot->mounts[i].fd);
+	slot->mount_count = 0;
+	mem_freep(&slot->mounts);
+	fd_closep(&slot->program);
+}
+
+void slot_done(struct slot *slot)
+{
+	slot_close_sources(slot);
+	fd_closep(&slot->result);
+	fd_closep(&slot->sandbox_dir);
+	fd_closep(&slot->run_dir);
+}

@@ -1,0 +1,47 @@
+/*
+ * What a keeper is asked to build: the SLOT message as a struct. Comes from the broker, which has
+ * checked it; lengths and counts are checked again here because a mistake would be made as root.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/base.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "os/cgroup.h"
+#include "os/disk.h"
+#include "wire/wire.h"
+
+struct slot_mount {
+	int fd; /* owned */
+	char target[LIMIT_PATH_LEN + 1];
+	bool read_only;
+	uid_t source_uid; /* whose files become the agent's; (uid_t)-1: nobody's */
+};
+
+struct slot {
+	char id[LIMIT_ID_LEN + 1];
+	char hostname[LIMIT_NAME_LEN + 1];
+	uint32_t range_base, range_count;
+	uid_t keeper_uid, daemon_uid;
+	gid_t daemon_gid;
+	bool degraded;
+	bool is_host_image;
+	struct cgroup_limits limits;
+	struct disk_spec disk;
+	uint64_t nofile;
+	uint64_t output_rate;
+	uint64_t deadline_ms; /* CLOCK_BOOTTIME, 0 = none */
+	int result, sandbox_dir, run_dir, program; /* owned */
+	int layers[LIMIT_LAYERS];                  /* owned, lowest first */
+	size_t layer_count;
+	struct slot_mount *mounts;
+	size_t mount_count;
+};
+
+/* Takes the fds out of msg. On failure slot_done is still to be called. */
+int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err) NODISCARD;
+void slot_done(struct slot *slot);
+/* Closes what the keeper no longer needs once the sandbox stands: layers, mounts, program. */
+void slot_close_sources(struct slot *slot);

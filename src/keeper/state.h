@@ -1,0 +1,135 @@
+/*
+ * The running keeper, shared by its own files: keeper.c (life), serve.c (daemon connections),
+ * exec.c and relay.c (commands and their streams), meter.c (usage and limits). One thread, one loop.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/buf.h"
+#include "base/loop.h"
+#include "keeper/launch.h"
+#include "keeper/meter.h"
+#include "keeper/slot.h"
+#include "wire/outlog.h"
+#include "wire/wire.h"
+
+struct keeper;
+
+/* One connection from a daemon. */
+struct conn {
+	struct conn *next;
+	struct keeper *keeper;
+	int sock; /* owned */
+	struct loop_source source;
+	struct packet *first, *last; /* not yet sent */
+	size_t queued_bytes;
+};
+
+enum exec_state {
+	EXEC_STARTING, /* the spawner was told; no answer yet */
+	EXEC_RUNNING,  /* the command runs */
+	EXEC_ENDED,    /* status and all output are recorded */
+};
+
+/* One output stream of an exec. */
+struct exec_stream {
+	struct exec *exec;
+	int fd; /* owned; -1 when at end */
+	enum outlog_stream stream;
+	struct loop_source source;
+};
+
+struct exec {
+	struct exec *next;
+	struct keeper *keeper;
+	char id[LIMIT_ID_LEN + 1];
+	enum exec_state state;
+	char **argv; /* as asked, for lists; NULL-terminated */
+	bool is_tty;
+	bool is_attached;      /* hold output back for the reader */
+	bool is_output_news;   /* K_OUTPUT is due */
+	uint64_t acked;        /* offset the attached reader has */
+	uint64_t started_ms, ended_ms;
+	pid_t leader, shim;    /* inside numbers */
+	int status_fd;         /* shim's socket; owned */
+	struct loop_source status;
+	int input_fd;          /* owned; the terminal's master is streams[0].fd instead */
+	struct loop_source input_source;
+	struct buf input;
+	bool is_input_ended;
+	struct exec_stream streams[2];
+	struct outlog_writer log;
+	struct loop_timer timeout;
+	uint64_t rate_tokens, rate_at_ms;
+	struct loop_timer rate;
+	struct conn *starter;  /* who waits for the answer to K_EXEC; NULL when gone */
+	uint64_t start_request;
+	uint64_t oom_kills_before, pids_denied_before;
+	bool is_killed;        /* a kill was asked for: reason is set */
+	int exit_code, exit_signal; /* signal 0: code counts */
+	const char *reason;
+};
+
+struct keeper {
+	struct loop *loop;
+	struct slot slot;
+	struct launch launch;
+	struct loop_source listener, control, init;
+	struct conn *conns;
+	struct exec *execs;
+	size_t exec_count;
+	struct meter meter;
+	struct loop_timer sample, deadline, stop;
+	uint8_t *bytes;         /* one received message */
+	uint64_t init_request;  /* numbers of our requests to init */
+	uint64_t output_bytes;
+	uint64_t started_boot_ms;
+	const char *end_reason; /* set once, when the end begins */
+};
+
+/* keeper.c */
+/* Begins the end: SIGTERM to all, SIGKILL after the grace, exit record, loop stop. */
+void keeper_end(struct keeper *keeper, const char *reason, uint64_t grace_ms);
+/* Ends the wait of keeper_end as soon as the last command is gone. */
+void keeper_exec_ended(struct keeper *keeper);
+void keeper_set_deadline(struct keeper *keeper, uint64_t deadline_ms);
+/* Sends to init and waits at most a second for its answer (init is ours and answers at once). */
+int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err) NODISCARD;
+uint64_t keeper_next_request(struct keeper *keeper);
+
+/* serve.c */
+int serve_start(struct keeper *keeper) NODISCARD;
+void serve_done(struct keeper *keeper);
+/* To one connection or (conn NULL) to all; queued when the socket is full. */
+void serve_send(struct keeper *keeper, struct conn *conn, struct wire_out *out);
+void serve_error(struct keeper *keeper, struct conn *conn, uint64_t request, const struct err *err);
+/* Tries to deliver K_OUTPUT for every exec that has news. */
+void serve_flush_output(struct keeper *keeper);
+/* Last chance before exit: empties the queues, waiting briefly. */
+void serve_drain(struct keeper *keeper);
+
+/* exec.c */
+struct exec *exec_find(struct keeper *keeper, const char *id);
+int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
+	       struct err *err) NODISCARD;
+int exec_signal(struct exec *exec, int number, struct err *err) NODISCARD;
+/* Freezes the work group, kills all below the shim, thaws. */
+int exec_kill(struct exec *exec, const char *reason, struct err *err) NODISCARD;
+void exec_forget(struct exec *exec);
+void exec_put_info(const struct exec *exec, struct wire_out *out);
+void exec_conn_gone(struct keeper *keeper, struct conn *conn);
+void exec_done_all(struct keeper *keeper);
+/* The command ended (status known or the shim vanished); called once streams are drained too. */
+void exec_finish(struct exec *exec);
+
+/* relay.c: bytes in and out of one exec */
+int relay_start(struct exec *exec, int out_dir) NODISCARD;
+int relay_watch(struct exec *exec) NODISCARD;
+int relay_input(struct exec *exec, const uint8_t *bytes, size_t len, bool is_end,
+		struct err *err) NODISCARD;
+int relay_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *err) NODISCARD;
+/* Re-evaluates whether the streams may be read (window, rate). */
+void relay_update(struct exec *exec);
+/* Takes what the pipes still hold after the command ended. */
+void relay_drain(struct exec *exec);
+void relay_done(struct exec *exec);
