@@ -47,6 +47,12 @@ void store_dispatch(struct store *store);
 typedef void (*store_on_event)(const struct event *event, void *ctx);
 void store_listen(struct store *store, store_on_event on_event, void *ctx);
 
+struct store_stats {
+	uint64_t writes;  /* finished, well or not */
+	uint64_t commits; /* groups on disk */
+};
+void store_get_stats(struct store *store, struct store_stats *ret);
+
 /* --- writing --- */
 struct store_result {
 	bool ok;
@@ -89,6 +95,9 @@ struct idempotency {
 	char *response;  /* body of the first answer; may be NULL */
 	uint64_t expires_ms;
 };
+/* ERR_CONFLICT when the key is there and has not expired at now: someone else has this request. */
+void store_claim_idempotency(struct store_write *write, const struct idempotency *entry,
+                             uint64_t now_ms);
 void store_put_idempotency(struct store_write *write, const struct idempotency *entry);
 void store_delete_idempotency(struct store_write *write, const char *key, const char *route);
 /* Drops those that expired before now. */

@@ -1,0 +1,21 @@
+/*
+ * Lists in one column: one text a line, backslash as "\\" and newline as "\n". Limits and meters
+ * are lists of name=value, so that a new row in their tables needs no migration.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "model/limits.h"
+#include "model/sandbox.h"
+#include "model/strings.h"
+
+/* The caller frees. */
+char *pack_strings(const struct strings *list) NODISCARD;
+char *pack_limits(const struct limits *limits) NODISCARD;
+char *pack_meters(const struct meters *meters) NODISCARD;
+
+/* Appends to *list. */
+void unpack_strings(const char *text, struct strings *list);
+/* What the text does not name keeps its default; what this version does not know is dropped. */
+void unpack_limits(const char *text, struct limits *limits);
+void unpack_meters(const char *text, struct meters *meters);

@@ -1,0 +1,348 @@
+/*
+ * Group commit. The writer thread takes everything that waits, applies it in one transaction
+ * (each write in a savepoint, so that a refused one takes only itself back) and commits. While it
+ * waits for the disk the next group gathers: an idle store commits at once, a busy one commits
+ * many writes with one fsync, and no timer is involved. A group is closed after GROUP_MS of work
+ * so that its first write does not wait for a long queue behind it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/must.h"
+#include "base/str.h"
+#include "store/migrate.h"
+#include "store/store_impl.h"
+#include "store/write.h"
+
+enum { GROUP_MS = 2 };
+
+static void list_init(struct write_list *list)
+{
+	list->first = NULL;
+	list->last = &list->first;
+}
+
+static void list_add(struct write_list *list, struct store_write *write)
+{
+	write->next = NULL;
+	*list->last = write;
+	list->last = &write->next;
+}
+
+static struct store_write *list_take_first(struct write_list *list)
+{
+	struct store_write *write = list->first;
+
+	list->first = write->next;
+	if (list->first == NULL)
+		list->last = &list->first;
+	return write;
+}
+
+/* Moves all of from behind what is in to. */
+static void list_move(struct write_list *to, struct write_list *from)
+{
+	if (from->first == NULL)
+		return;
+	*to->last = from->first;
+	to->last = from->last;
+	list_init(from);
+}
+
+static void fail_all(struct write_list *list, const struct err *err)
+{
+	for (struct store_write *write = list->first; write != NULL; write = write->next) {
+		write->result.ok = false;
+		write->result.err = *err;
+	}
+}
+
+/* One write inside the group's transaction. Fails only when the whole group must. */
+static int apply_in_group(struct store *store, struct store_write *write, struct err *err)
+{
+	struct db *db = &store->writer;
+
+	write->result = (struct store_result){.ok = true};
+	if (db_exec(db, "SAVEPOINT one", err) < 0)
+		return -1;
+	if (write_apply(write, db, err) == 0)
+		return db_exec(db, "RELEASE one", err);
+	if (!write_is_refusal(err))
+		return -1;
+	write->result = (struct store_result){.ok = false, .err = *err};
+	return db_exec(db, "ROLLBACK TO one; RELEASE one", err);
+}
+
+/* Takes writes from waiting to group until they are all applied or the time is over. */
+static int fill_group(struct store *store, struct write_list *waiting, struct write_list *group,
+                      struct err *err)
+{
+	uint64_t end = io_boot_ms() + GROUP_MS;
+
+	if (db_exec(&store->writer, "BEGIN IMMEDIATE", err) < 0) {
+		list_add(group, list_take_first(waiting));
+		return -1;
+	}
+	do {
+		struct store_write *write = list_take_first(waiting);
+
+		list_add(group, write);
+		if (apply_in_group(store, write, err) < 0)
+			return -1;
+	} while (waiting->first != NULL && io_boot_ms() < end);
+	return db_exec(&store->writer, "COMMIT", err);
+}
+
+/* Moves writes from waiting to group, committed or failed. True when they are on disk. */
+static bool run_group(struct store *store, struct write_list *waiting, struct write_list *group)
+{
+	struct err err = {0};
+
+	if (fill_group(store, waiting, group, &err) == 0)
+		return true;
+	db_rollback(&store->writer);
+	fail_all(group, &err);
+	return false;
+}
+
+static void publish(struct store *store, struct write_list *group, bool committed)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&store->lock);
+	store->stats.commits += committed;
+	for (struct store_write *write = group->first; write != NULL; write = write->next) {
+		write->is_done = true;
+		store->stats.writes++;
+	}
+	list_move(&store->done, group);
+	pthread_cond_broadcast(&store->done_wake);
+	pthread_mutex_unlock(&store->lock);
+	/* It can only fail when the counter is about to overflow, and then it is readable. */
+	(void)!write(store->event_fd, &one, sizeof(one));
+}
+
+/* Waits for writes; false when there are none and none will come. */
+static bool gather(struct store *store, struct write_list *waiting)
+{
+	pthread_mutex_lock(&store->lock);
+	while (store->queue.first == NULL && waiting->first == NULL && !store->closing)
+		pthread_cond_wait(&store->wake, &store->lock);
+	list_move(waiting, &store->queue);
+	pthread_mutex_unlock(&store->lock);
+	return waiting->first != NULL;
+}
+
+static void *run_writer(void *ctx)
+{
+	struct store *store = ctx;
+	struct write_list waiting, group;
+
+	list_init(&waiting);
+	list_init(&group);
+	while (gather(store, &waiting)) {
+		bool committed = run_group(store, &waiting, &group);
+
+		publish(store, &group, committed);
+	}
+	return NULL;
+}
+
+/* The thread must take no signal: they belong to the loop. */
+static int start_writer(struct store *store, struct err *err)
+{
+	sigset_t all, old;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&store->thread, NULL, run_writer, store);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r != 0)
+		return err_sys(err, r, "start the store's writer thread");
+	store->has_thread = true;
+	return 0;
+}
+
+/* SQLite would create the file with the umask's mode; ours is for the daemon alone. */
+static int create_file(const char *path, struct err *err)
+{
+	auto_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return fd >= 0 ? 0 : err_sys(err, errno, "open the store %s", path);
+}
+
+static int check_integrity(struct db *db, struct err *err)
+{
+	auto_free char *answer = NULL;
+	sqlite3_stmt *statement;
+	int r;
+
+	if (db_prepare(db, "PRAGMA quick_check(1)", NULL, 0, &statement, err) < 0)
+		return -1;
+	r = db_step(db, statement, err);
+	if (r > 0)
+		answer = db_column_text(statement, 0);
+	sqlite3_finalize(statement);
+	if (r < 0)
+		return -1;
+	if (answer != NULL && str_eq(answer, "ok"))
+		return 0;
+	for (char *c = answer; c != NULL && *c != '\0'; c++)
+		*c = *c == '\n' ? ' ' : *c;
+	return err_set(err, ERR_IO,
+	               "the store %s is damaged (%.80s): put back a copy of it, or move it away to "
+	               "begin with an empty one",
+	               db->path, answer != NULL ? answer : "no answer");
+}
+
+static int open_all(struct store *store, const char *vfs, struct err *err)
+{
+	if (create_file(store->path, err) < 0 ||
+	    db_open(&store->writer, store->path, vfs, DB_WRITER, err) < 0 ||
+	    check_integrity(&store->writer, err) < 0 || migrate(&store->writer, err) < 0 ||
+	    db_open(&store->reader, store->path, vfs, DB_READER, err) < 0)
+		return -1;
+	store->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (store->event_fd < 0)
+		return err_sys(err, errno, "eventfd");
+	return start_writer(store, err);
+}
+
+int store_open(const struct store_options *options, struct store **ret, struct err *err)
+{
+	struct store *store = mem_new(struct store);
+
+	store->path = mem_strdup(options->path);
+	store->event_fd = -1;
+	pthread_mutex_init(&store->lock, NULL);
+	pthread_cond_init(&store->wake, NULL);
+	pthread_cond_init(&store->done_wake, NULL);
+	list_init(&store->queue);
+	list_init(&store->done);
+	if (open_all(store, options->vfs, err) < 0) {
+		store_close(store);
+		return -1;
+	}
+	*ret = store;
+	return 0;
+}
+
+static void stop_writer(struct store *store)
+{
+	pthread_mutex_lock(&store->lock);
+	store->closing = true;
+	pthread_cond_signal(&store->wake);
+	pthread_mutex_unlock(&store->lock);
+	pthread_join(store->thread, NULL);
+}
+
+void store_close(struct store *store)
+{
+	if (store == NULL)
+		return;
+	if (store->has_thread) {
+		stop_writer(store);
+		store_dispatch(store);
+	}
+	/* The reader first: whoever closes last empties the log into the database. */
+	db_close(&store->reader);
+	db_close(&store->writer);
+	fd_closep(&store->event_fd);
+	pthread_mutex_destroy(&store->lock);
+	pthread_cond_destroy(&store->wake);
+	pthread_cond_destroy(&store->done_wake);
+	free(store->path);
+	free(store);
+}
+
+void store_closep(struct store **store)
+{
+	store_close(*store);
+	*store = NULL;
+}
+
+int store_event_fd(const struct store *store)
+{
+	return store->event_fd;
+}
+
+void store_listen(struct store *store, store_on_event on_event, void *ctx)
+{
+	store->on_event = on_event;
+	store->on_event_ctx = ctx;
+}
+
+void store_get_stats(struct store *store, struct store_stats *ret)
+{
+	pthread_mutex_lock(&store->lock);
+	*ret = store->stats;
+	pthread_mutex_unlock(&store->lock);
+}
+
+void store_write_submit(struct store_write *write, store_on_done on_done, void *ctx)
+{
+	struct store *store = write->store;
+
+	write->on_done = on_done;
+	write->ctx = ctx;
+	pthread_mutex_lock(&store->lock);
+	if (store->closing) {
+		err_set(&write->result.err, ERR_UNAVAILABLE, "the store is closing");
+		write->is_done = true;
+		list_add(&store->done, write);
+	} else {
+		list_add(&store->queue, write);
+		pthread_cond_signal(&store->wake);
+	}
+	pthread_mutex_unlock(&store->lock);
+}
+
+int store_write_wait(struct store_write *write, struct store_result *ret, struct err *err)
+{
+	struct store *store = write->store;
+	struct store_result result;
+
+	store_write_submit(write, NULL, NULL);
+	pthread_mutex_lock(&store->lock);
+	while (!write->is_done)
+		pthread_cond_wait(&store->done_wake, &store->lock);
+	result = write->result;
+	pthread_mutex_unlock(&store->lock);
+	if (ret != NULL)
+		*ret = result;
+	return result.ok ? 0 : err_set(err, result.err.code, "%s", result.err.msg);
+}
+
+static void deliver(struct store *store, struct store_write *write)
+{
+	for (size_t i = 0; write->result.ok && i < write->event_count; i++) {
+		if (store->on_event != NULL)
+			store->on_event(write->events[i], store->on_event_ctx);
+	}
+	if (write->on_done != NULL)
+		write->on_done(&write->result, write->ctx);
+	store_write_free(write);
+}
+
+void store_dispatch(struct store *store)
+{
+	struct write_list done;
+	uint64_t count;
+
+	/* Read before the list is taken: what comes after makes the fd readable again. */
+	(void)!read(store->event_fd, &count, sizeof(count));
+	do {
+		list_init(&done);
+		pthread_mutex_lock(&store->lock);
+		list_move(&done, &store->done);
+		pthread_mutex_unlock(&store->lock);
+		while (done.first != NULL)
+			deliver(store, list_take_first(&done));
+	} while (store->closing && store->done.first != NULL);
+}

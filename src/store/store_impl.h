@@ -1,0 +1,32 @@
+/* The inside of struct store, for store.c and the readers only. */
+#pragma once
+
+#include <pthread.h>
+
+#include "store/db.h"
+#include "store/store.h"
+
+/* Writes in the order they came. */
+struct write_list {
+	struct store_write *first;
+	struct store_write **last;
+};
+
+struct store {
+	char *path;
+	struct db reader; /* loop thread */
+	struct db writer; /* writer thread, once it runs */
+	int event_fd;
+	store_on_event on_event;
+	void *on_event_ctx;
+	pthread_t thread;
+	bool has_thread;
+
+	pthread_mutex_t lock; /* guards everything below */
+	pthread_cond_t wake;  /* the queue is not empty, or closing */
+	pthread_cond_t done_wake;
+	struct write_list queue;
+	struct write_list done;
+	struct store_stats stats;
+	bool closing;
+};

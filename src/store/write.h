@@ -1,0 +1,39 @@
+/*
+ * A write before, during and after its commit. Built on the loop thread (write.c), applied by the
+ * writer thread (apply.c), ended on the loop thread (store.c); it has one owner at each moment.
+ */
+#pragma once
+
+#include "store/db.h"
+#include "store/store.h"
+
+/* One statement of a write, with the values it owns. */
+struct op {
+	struct op *next;
+	enum sql sql;
+	char *if_taken;   /* ERR_CONFLICT when something unique is there already */
+	char *if_foreign; /* ERR_CONFLICT when a row that must or must not refer does not or does */
+	enum err_code if_none; /* the failure when no row was changed; ERR_OK: none */
+	char *if_none_text;
+	struct event *event; /* in the write's list, for EVENT_ADD */
+	size_t count;
+	struct value values[];
+};
+
+struct store_write {
+	struct store_write *next; /* in the queue or among the done */
+	struct store *store;
+	struct op *first;
+	struct op **last;
+	struct event **events; /* owned; in order */
+	size_t event_count;
+	store_on_done on_done;
+	void *ctx;
+	struct store_result result;
+	bool is_done; /* guarded by the store's lock */
+};
+
+/* Applies the statements inside a transaction that is open. */
+int write_apply(struct store_write *write, struct db *db, struct err *err) NODISCARD;
+/* True when the failure concerns this write alone. */
+bool write_is_refusal(const struct err *err);
