@@ -72,7 +72,8 @@ static int add_rule(int ruleset, int root_fd, const struct landlock_rule *rule, 
 {
 	struct path_beneath_attr attr = {.allowed = fs_allowed(rule->access) & known};
 	struct stat st;
-	auto_close int fd = path_open_in_root(root_fd, rule->path, O_PATH, 0);
+	int from_fd = rule->from_fd > 0 ? rule->from_fd : root_fd;
+	auto_close int fd = path_open_in_root(from_fd, rule->path, O_PATH, 0);
 
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;

@@ -6,6 +6,7 @@
 struct landlock_rule {
 	const char *path; /* relative to root_fd; a missing one is skipped */
 	enum landlock_access { LANDLOCK_READ, LANDLOCK_WRITE_FILES, LANDLOCK_ALL } access;
+	int from_fd; /* > 0: path is relative to this directory instead */
 };
 
 /* The kernel's ABI version, or -EOPNOTSUPP/-ENOSYS. */
