@@ -1,0 +1,170 @@
+/*
+ * A file system in a file: a sparse copy of an empty ext4 image on a loop device that clears itself
+ * when the last mount goes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/disk_internal.h"
+#include "os/mount.h"
+#include "os/path.h"
+
+enum { ATTACH_TRIES = 32, TEMPLATE_NAME_BYTES = 64 };
+
+static const char image_name[] = "disk.img";
+static const char new_image_name[] = ".disk.img.new";
+
+/* The image is fd 3 of the program, so that no path of ours is in its arguments. */
+static int run_mke2fs(int image_fd, uint64_t inodes)
+{
+	static const char *const programs[] = {"/sbin/mke2fs", "/usr/sbin/mke2fs"};
+	char count[24];
+	posix_spawn_file_actions_t files;
+	pid_t pid;
+	int r = ENOENT, status;
+
+	(void)snprintf(count, sizeof(count), "%llu", (unsigned long long)inodes); /* fits */
+	char *argv[] = {"mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-N", count, "-E",
+			"lazy_itable_init=1,lazy_journal_init=1,nodiscard", "/proc/self/fd/3", NULL};
+	char *envp[] = {NULL};
+	if (posix_spawn_file_actions_init(&files) != 0)
+		return -ENOMEM;
+	if (posix_spawn_file_actions_adddup2(&files, image_fd, 3) != 0 ||
+	    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0) != 0 ||
+	    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_RDWR, 0) != 0 ||
+	    posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_RDWR, 0) != 0)
+		r = ENOMEM;
+	for (size_t i = 0; r == ENOENT && i < ARRAY_LEN(programs); i++)
+		r = posix_spawn(&pid, programs[i], &files, NULL, argv, envp);
+	(void)posix_spawn_file_actions_destroy(&files); /* never fails */
+	if (r != 0)
+		return -r;
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+}
+
+static int make_template(int dir_fd, const char *name, uint64_t bytes, uint64_t inodes)
+{
+	auto_close int fd =
+		openat(dir_fd, new_image_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return -errno;
+	int r = ftruncate(fd, (off_t)bytes) < 0 ? -errno : run_mke2fs(fd, inodes);
+	if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, new_image_name, dir_fd, name) < 0))
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(dir_fd, new_image_name, 0); /* the first error counts */
+	return r;
+}
+
+int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes)
+{
+	char name[TEMPLATE_NAME_BYTES];
+
+	(void)snprintf(name, sizeof(name), "template-%llu-%llu.ext4", (unsigned long long)bytes,
+		       (unsigned long long)inodes); /* cannot be too long */
+	int fd = path_open_plain(dir_fd, name, O_RDONLY, 0);
+	if (fd != -ENOENT)
+		return fd;
+	int r = make_template(dir_fd, name, bytes, inodes);
+	return r < 0 ? r : path_open_plain(dir_fd, name, O_RDONLY, 0);
+}
+
+/* Data only: an empty image of gigabytes has a few hundred KiB of it. */
+static int copy_sparse(int from, int to)
+{
+	struct stat st;
+	off_t end = 0;
+
+	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+		return -errno;
+	for (;;) {
+		off_t start = lseek(from, end, SEEK_DATA);
+		if (start < 0)
+			return errno == ENXIO ? 0 : -errno;
+		end = lseek(from, start, SEEK_HOLE);
+		if (end < 0 || lseek(to, start, SEEK_SET) < 0 || lseek(from, start, SEEK_SET) < 0)
+			return -errno;
+		while (start < end) {
+			ssize_t n = copy_file_range(from, NULL, to, NULL, (size_t)(end - start), 0);
+			if (n <= 0)
+				return n < 0 ? -errno : -EIO;
+			start += n;
+		}
+	}
+}
+
+static int open_image(int template_fd, int sandbox_dir_fd)
+{
+	int old = path_open_plain(sandbox_dir_fd, image_name, O_RDWR, 0);
+
+	if (old != -ENOENT)
+		return old;
+	/* A descriptor of its own: the template's offset is shared with everybody. */
+	char path[32];
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", template_fd); /* fits */
+	auto_close int from = open(path, O_RDONLY | O_CLOEXEC);
+	if (from < 0)
+		return -errno;
+	auto_close int fd = openat(sandbox_dir_fd, new_image_name,
+				   O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	int r = copy_sparse(from, fd);
+	if (r == 0 && renameat(sandbox_dir_fd, new_image_name, sandbox_dir_fd, image_name) < 0)
+		r = -errno;
+	return r < 0 ? r : take_fd(&fd);
+}
+
+/* Someone else may take the free device between the question and the answer. */
+static int attach(int image_fd, char *device, size_t size)
+{
+	auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	struct loop_config config = {
+		.fd = (uint32_t)image_fd,
+		.info = {.lo_flags = LO_FLAGS_AUTOCLEAR},
+	};
+
+	if (control < 0)
+		return -errno;
+	for (int i = 0; i < ATTACH_TRIES; i++) {
+		int number = ioctl(control, LOOP_CTL_GET_FREE);
+		if (number < 0)
+			return -errno;
+		(void)snprintf(device, size, "/dev/loop%d", number); /* fits */
+		auto_close int fd = open(device, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		if (ioctl(fd, LOOP_CONFIGURE, &config) == 0)
+			return take_fd(&fd);
+		if (errno != EBUSY)
+			return -errno;
+	}
+	return -EBUSY;
+}
+
+int disk_loop_mount(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_fd)
+{
+	char device[32];
+	auto_close int image = open_image(spec->loop_template_fd, sandbox_dir_fd);
+
+	if (image < 0)
+		return image;
+	/* Open until the mount holds the device: else it clears itself at once. */
+	auto_close int loop = attach(image, device, sizeof(device));
+	if (loop < 0)
+		return loop;
+	/* discard gives the blocks of removed files back to the host. */
+	return mount_new("ext4", device, "discard", MOUNT_NOSUID | MOUNT_NODEV, ret_fd);
+}
