@@ -1,0 +1,257 @@
+/* config.toml: what is read, and the exact words for what is refused. */
+#include "harness/test.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "model/config.h"
+
+static struct err err;
+
+/* The message for a text, "" when it is fine. */
+static const char *parse(const char *text)
+{
+	struct config config;
+	int r;
+
+	err = (struct err){0};
+	config_init(&config);
+	r = config_parse(&config, "config.toml", text, strlen(text), &err);
+	config_done(&config);
+	if (r < 0)
+		CHECK_INT(err.code, ERR_CONFIG);
+	return r < 0 ? err.msg : "";
+}
+
+#define P "[sandboxes.default]\n"
+
+TEST(built_in)
+{
+	struct config config;
+
+	config_init(&config);
+	CHECK_INT(config.profile_count, 1);
+	CHECK_STR(config.daemon_user, "cloche");
+	CHECK(!config.has_daemon_user);
+	CHECK_INT(config.log_level, LOG_LEVEL_INFO);
+	CHECK(config_profile(&config, "default") == &config.profiles[0]);
+	CHECK_INT(spec_validate(&config.profiles[0].spec, &err), 0);
+	config_done(&config);
+}
+
+TEST(every_key_is_read)
+{
+	static const char text[] = "[daemon]\n"
+				   "user = \"agentd\"\n"
+				   "log_level = \"debug\"\n"
+				   "[sandboxes.big]\n"
+				   "runtime = \"native\"\n"
+				   "image = \"debian\"\n"
+				   "memory = \"4G\"\n"
+				   "cpu = 1.5\n"
+				   "pids = 100\n"
+				   "disk = 1073741824\n"
+				   "inodes = 1000\n"
+				   "nofile = 64\n"
+				   "output_rate = \"1M/s\"\n"
+				   "disk_backend = \"tmpfs\"\n"
+				   "network = \"none\"\n"
+				   "ttl = \"30m\"\n"
+				   "pool = 3\n"
+				   "degraded = true\n"
+				   "user = \"1000:1000\"\n"
+				   "cwd = \"/src\"\n"
+				   "env = { LANG = \"C.UTF-8\", TZ = \"UTC\" }\n";
+	const struct profile *profile;
+	struct config config;
+
+	config_init(&config);
+	CHECK_INT(config_parse(&config, "config.toml", text, strlen(text), &err), 0);
+	CHECK_STR(config.daemon_user, "agentd");
+	CHECK(config.has_daemon_user);
+	CHECK_INT(config.log_level, LOG_LEVEL_DEBUG);
+	CHECK_INT(config_find_profile(&config, "big", &profile, &err), 0);
+	CHECK_STR(profile->spec.profile, "big");
+	CHECK_STR(profile->spec.image, "debian");
+	CHECK_INT(profile->spec.limits.memory, 4ULL << 30);
+	CHECK_INT(profile->spec.limits.cpu_milli, 1500);
+	CHECK_INT(profile->spec.limits.pids, 100);
+	CHECK_INT(profile->spec.limits.disk, 1 << 30);
+	CHECK_INT(profile->spec.limits.inodes, 1000);
+	CHECK_INT(profile->spec.limits.nofile, 64);
+	CHECK_INT(profile->spec.limits.output_rate, 1 << 20);
+	CHECK_STR(profile->spec.disk_backend, "tmpfs");
+	CHECK_INT(profile->spec.ttl_ms, 30 * 60 * 1000);
+	CHECK_INT(profile->pool, 3);
+	CHECK(profile->spec.degraded);
+	CHECK_STR(profile->spec.user, "1000:1000");
+	CHECK_STR(profile->spec.cwd, "/src");
+	CHECK_STR(strings_value(&profile->spec.env, "TZ"), "UTC");
+	CHECK_INT(config_profile(&config, "default")->spec.limits.memory, 2ULL << 30);
+	config_done(&config);
+}
+
+TEST(unknown_keys_are_errors_with_a_line_and_a_guess)
+{
+	CHECK_STR(parse(P "memroy = \"1G\"\n"),
+	          "config.toml:2: unknown key 'memroy' in [sandboxes.default] (did you mean "
+	          "'memory'?)");
+	CHECK_STR(parse("\n\n" P "image = \"host\"\n\n# x\ncolour = 3\n"),
+	          "config.toml:7: unknown key 'colour' in [sandboxes.default]");
+	CHECK_STR(parse("[sandbox.default]\n"),
+	          "config.toml:1: unknown key 'sandbox' (did you mean 'sandboxes'?)");
+	CHECK_STR(parse("[daemon]\nusr = \"x\"\n"),
+	          "config.toml:2: unknown key 'usr' in [daemon] (did you mean 'user'?)");
+	CHECK_STR(parse("memory = 3\n"), "config.toml:1: unknown key 'memory'");
+	CHECK_STR(parse(P "name = \"web\"\n"),
+	          "config.toml:2: unknown key 'name' in [sandboxes.default]");
+	CHECK_STR(parse(P "\"a\\nb\" = 1\n"),
+	          "config.toml:2: unknown key 'a\\nb' in [sandboxes.default]");
+}
+
+TEST(wrong_types)
+{
+	CHECK_HAS(parse(P "memory = true\n"), "config.toml:2: 'memory' is ");
+	CHECK_HAS(err.msg, "expected a number or a string");
+	CHECK_HAS(parse(P "image = 3\n"), "config.toml:2: 'image' is ");
+	CHECK_HAS(err.msg, "expected a string");
+	CHECK_HAS(parse(P "degraded = \"yes\"\n"), "expected true or false");
+	CHECK_HAS(parse(P "pool = \"3\"\n"), "expected a whole number");
+	CHECK_HAS(parse(P "env = \"A=1\"\n"), "expected a table { NAME = \"value\" }");
+	CHECK_HAS(parse(P "env = { A = 1 }\n"), "'A' is ");
+	CHECK_HAS(parse("daemon = 3\n"), "config.toml:1: 'daemon' is ");
+	CHECK_HAS(parse("sandboxes = []\n"), "config.toml:1: 'sandboxes' is ");
+	CHECK_HAS(parse("[sandboxes]\ndefault = 1\n"), "expected a table [sandboxes.NAME]");
+	CHECK_HAS(parse("[[sandboxes.default]]\nmemory = 1\n"), "config.toml:");
+	CHECK_HAS(parse("[daemon]\nuser = 5\n"), "config.toml:2: 'user' is ");
+	CHECK_HAS(parse("[daemon]\nlog_level = 5\n"), "config.toml:2: 'log_level' is ");
+}
+
+TEST(values_out_of_range)
+{
+	CHECK_STR(parse(P "memory = \"1K\"\n"),
+	          "config.toml:2: memory 1K is below the least of 4M");
+	CHECK_STR(parse(P "memory = 1\n"), "config.toml:2: memory 1 is below the least of 4M");
+	CHECK_STR(parse(P "memory = -1\n"), "config.toml:2: memory -1 is below the least of 4M");
+	CHECK_STR(parse(P "memory = 4194304.5\n"),
+	          "config.toml:2: memory '4194304.5' is not a size such as 64M");
+	CHECK_STR(parse(P "memory = nan\n"),
+	          "config.toml:2: memory 'nan' is not a size such as 64M");
+	CHECK_STR(parse(P "cpu = 0\n"), "config.toml:2: cpu 0 is below the least of 0.01");
+	CHECK_STR(parse(P "pids = \"many\"\n"), "config.toml:2: pids 'many' is not a whole number");
+	CHECK_STR(parse(P "pool = 257\n"), "config.toml:2: pool 257 is not between 0 and 256");
+	CHECK_STR(parse(P "pool = -1\n"), "config.toml:2: pool -1 is not between 0 and 256");
+	CHECK_STR(parse(P "ttl = \"5ms\"\n"), "config.toml:2: ttl 5ms is below the least of 1s");
+	CHECK_STR(parse(P "ttl = -5\n"),
+	          "config.toml:2: 'ttl' is not a time such as \"30m\", \"2h\" or 90 (seconds)");
+	CHECK_STR(parse(P "ttl = \"soon\"\n"),
+	          "config.toml:2: 'ttl' is not a time such as \"30m\", \"2h\" or 90 (seconds)");
+	CHECK_STR(parse("[daemon]\nlog_level = \"infoo\"\n"),
+	          "config.toml:2: log_level 'infoo' is none of debug, info, warn, error (did you "
+	          "mean 'info'?)");
+}
+
+TEST(values_that_make_no_sense)
+{
+	CHECK_STR(parse(P "cwd = \"src\"\n"), "config.toml:2: cwd 'src' is not an absolute path");
+	CHECK_STR(parse(P "\nuser = \"A B\"\n"),
+	          "config.toml:3: user 'A B' is neither a name, nor uid, nor uid:gid");
+	CHECK_STR(parse(P "runtime = \"vm\"\n"), "config.toml:2: runtime 'vm' is not known here");
+	CHECK_STR(parse(P "network = \"full\"\n"),
+	          "config.toml:2: network 'full' is not known here");
+	CHECK_STR(parse(P "image = \"\"\n"), "config.toml:2: 'image' is empty or holds a NUL");
+	CHECK_STR(parse(P "image = \"a\\u0000b\"\n"),
+	          "config.toml:2: 'image' is empty or holds a NUL");
+	CHECK_STR(parse(P "env = { \"A-B\" = \"x\" }\n"),
+	          "config.toml:2: 'A-B' is not a name of a variable");
+	CHECK_STR(parse(P "env = { A = \"x\\u0000\" }\n"), "config.toml:2: 'A' holds a NUL");
+	CHECK_STR(parse("[sandboxes.Big]\n"),
+	          "config.toml:1: 'Big' is not a name for a profile: at most 63 of a-z 0-9 . _ -");
+	CHECK_STR(parse("[daemon]\nuser = \"no one\"\n"),
+	          "config.toml:2: user 'no one' is neither a name, nor uid, nor uid:gid");
+}
+
+TEST(broken_toml_is_refused_with_its_line)
+{
+	CHECK_HAS(parse(P "memory\n"), "config.toml:2: ");
+	CHECK_HAS(parse(P "memory = 1G\n"), "config.toml:2: ");
+	CHECK_HAS(parse(P "pids = 10\npids = 11\n"), "config.toml:3: ");
+	CHECK_HAS(parse("[daemon\n"), "config.toml:1: ");
+}
+
+TEST(later_files_go_on_top)
+{
+	static const char user[] = P "memory = \"1G\"\nenv = { A = \"1\", B = \"1\" }\n";
+	static const char workspace[] =
+		P "pids = 64\nenv = { B = \"2\" }\n[sandboxes.x]\npids = 32\n";
+	const struct profile *profile;
+	struct config config;
+
+	config_init(&config);
+	CHECK_INT(config_parse(&config, "config.toml", user, strlen(user), &err), 0);
+	CHECK_INT(config_parse(&config, "cloche.toml", workspace, strlen(workspace), &err), 0);
+	profile = config_profile(&config, "default");
+	CHECK_INT(profile->spec.limits.memory, 1 << 30);
+	CHECK_INT(profile->spec.limits.pids, 64);
+	CHECK_STR(strings_value(&profile->spec.env, "A"), "1");
+	CHECK_STR(strings_value(&profile->spec.env, "B"), "2");
+	CHECK_INT(config_profile(&config, "x")->spec.limits.memory, 2ULL << 30);
+	CHECK_INT(config_find_profile(&config, "defualt", &profile, &err), -1);
+	CHECK_INT(err.code, ERR_NOT_FOUND);
+	CHECK_STR(err.msg, "no profile 'defualt' (did you mean 'default'?)");
+	config_done(&config);
+}
+
+/* The file that setup writes changes nothing, and still does not with every # taken away. */
+TEST(default_text_says_what_holds)
+{
+	auto_free char *text = config_default_text();
+	struct config config, built_in;
+	char *to = text;
+
+	CHECK_STR(parse(text), "");
+	for (const char *from = text; *from != '\0'; from++) {
+		if (*from == '#' && (from == text || from[-1] == '\n') && from[1] != ' ')
+			continue;
+		*to++ = *from;
+	}
+	*to = '\0';
+	CHECK_HAS(text, "\nmemory = \"2G\"");
+	CHECK_HAS(text, "\ncpu = 2 ");
+	config_init(&config);
+	config_init(&built_in);
+	if (config_parse(&config, "config.toml", text, strlen(text), &err) < 0)
+		test_fail(__FILE__, __LINE__, "%s", err.msg);
+	CHECK(config.has_daemon_user);
+	CHECK_STR(config.daemon_user, built_in.daemon_user);
+	CHECK_INT(config.log_level, built_in.log_level);
+	CHECK_INT(config.profile_count, 1);
+	CHECK_MEM(&config.profiles[0].spec.limits, &built_in.profiles[0].spec.limits,
+	          sizeof(struct limits));
+	CHECK_STR(config.profiles[0].spec.image, built_in.profiles[0].spec.image);
+	CHECK_STR(config.profiles[0].spec.cwd, built_in.profiles[0].spec.cwd);
+	CHECK_INT(config.profiles[0].spec.ttl_ms, 0);
+	CHECK_INT(config.profiles[0].pool, 0);
+	config_done(&config);
+	config_done(&built_in);
+}
+
+TEST(files_are_loaded_and_may_be_missing)
+{
+	auto_close int dir = test_dir_fd();
+	struct config config;
+
+	config_init(&config);
+	CHECK_INT(config_load(&config, dir, "config.toml", &err), 0);
+	test_write_file("config.toml", "[daemon]\nuser = \"me\"\n", 21);
+	CHECK_INT(config_load(&config, dir, "config.toml", &err), 0);
+	CHECK_STR(config.daemon_user, "me");
+	test_write_file("config.toml", "x = 1\n", 6);
+	CHECK_INT(config_load(&config, dir, "config.toml", &err), -1);
+	CHECK_STR(err.msg, "config.toml:1: unknown key 'x'");
+	CHECK_INT(config_load(&config, dir, ".", &err), -1);
+	CHECK_INT(err.code, ERR_CONFIG);
+	config_done(&config);
+}
