@@ -1,5 +1,5 @@
 /*
- * Who runs this: pid 1 inside, with CAP_SETUID, CAP_SETGID and CAP_KILL of its own user namespace only.
+ * Who runs this: pid 1 inside, with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its own user namespace only.
  * Bytes looked at: its keeper's messages, /proc of its own pid namespace. The walls the workload
  * inherits (Landlock, seccomp) are put up here, once, before the spawner is forked: an exec costs nothing
  * for them, and no command can ever run without them.
@@ -116,7 +116,8 @@ static int take_own_id(struct err *err)
 {
 	if (getuid() != 0)
 		return 0;
-	uint64_t keep = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL);
+	uint64_t keep = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL) |
+			CAPS_BIT(CAP_SETPCAP);
 	int r = caps_become(INIT_UID, INIT_UID, keep);
 	if (r >= 0)
 		r = caps_not_dumpable(); /* a change of id turns it on again */

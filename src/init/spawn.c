@@ -117,7 +117,9 @@ static int become_command(const struct command *command, struct err *err)
 	if (set_stdio(command, err) < 0)
 		return -1;
 	volunteer_for_oom();
-	int r = 0;
+	int r = caps_drop_bounding();
+	if (r < 0)
+		return err_sys(err, -r, "empty the capability sets");
 	if (command->account.uid != getuid() || command->account.gid != getgid())
 		r = caps_become(command->account.uid, command->account.gid, 0);
 	if (r >= 0)

@@ -321,7 +321,7 @@ void exec_finish(struct exec *exec)
 	if (exec->state == EXEC_ENDED)
 		return;
 	relay_drain(exec);
-	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.disk);
+	keeper_sample(keeper);
 	exec->reason = find_reason(exec);
 	exec->ended_ms = io_real_ms();
 	exec->state = EXEC_ENDED;

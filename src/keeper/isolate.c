@@ -1,7 +1,7 @@
 /*
  * Who runs this: a keeper and the child that becomes init, both still root of the user namespace
  * cloche serves in. Bytes looked at: none from inside. What must be gone at the end: for init, every
- * capability but the three it needs inside its own namespace, every fd but two, the environment; for
+ * capability but the four it needs inside its own namespace, every fd but two, the environment; for
  * the keeper, all capabilities, the host's network and files, and every system call it does not need.
  */
 #include "keeper/isolate.h"
@@ -70,10 +70,10 @@ static int enter_user_namespace(const struct slot *slot, int userns_fd)
 	bool has_range = slot->range_count > AGENT_ID;
 	uid_t id = has_range ? 0 : AGENT_ID;
 	if (has_range) {
-		/* setuid of the commands init starts, and signals to them. */
-		uint64_t keep = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL);
-		uint64_t setup = keep | CAPS_BIT(CAP_SETPCAP);
-		r = caps_become(id, id, setup);
+		/* For the commands init starts: their ids, their empty bounding set, signals to them. */
+		uint64_t keep = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL) |
+				CAPS_BIT(CAP_SETPCAP);
+		r = caps_become(id, id, keep);
 		return r < 0 ? r : caps_limit(keep);
 	}
 	/* One id only: setgroups is denied in such a namespace, and nothing needs changing. */
@@ -124,12 +124,13 @@ static int empty_root(void)
 	if (r >= 0)
 		r = mount_new("tmpfs", "cloche", "size=0,nr_inodes=1,mode=555",
 			      MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &tmpfs);
-	/* /proc always exists and is a directory nobody can remove: a safe place to attach to. */
+	/* /sys exists everywhere and nobody can remove it: a safe place to attach to. */
+	auto_close int place = open("/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r >= 0)
-		r = mount_attach(tmpfs, AT_FDCWD, "/proc");
+		r = mount_attach_fd(tmpfs, place);
 	if (r < 0)
 		return r;
-	root = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root = open("/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return root < 0 ? -errno : mount_pivot(root);
 }
 

@@ -68,11 +68,10 @@ static void tell_limit(struct keeper *keeper, const char *reason, const char *de
 	serve_send(keeper, NULL, &out);
 }
 
-/* Says each limit that acted since the last sample, once per sample. */
-static void sample(struct keeper *keeper)
+void keeper_sample(struct keeper *keeper)
 {
 	struct meter before = keeper->meter;
-	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.disk);
+	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.rootfs.disk_fd);
 	const struct meter *now = &keeper->meter;
 	if (now->usage.oom_kills > before.usage.oom_kills)
 		tell_limit(keeper, "oom", "a process was killed: the memory limit was reached");
@@ -94,7 +93,7 @@ static bool has_running(const struct keeper *keeper)
 static void on_sample(struct loop_timer *timer, void *ctx)
 {
 	struct keeper *keeper = ctx;
-	sample(keeper);
+	keeper_sample(keeper);
 	loop_timer_in(keeper->loop, timer, has_running(keeper) ? SAMPLE_BUSY_MS : SAMPLE_IDLE_MS, on_sample,
 		      keeper);
 }
@@ -162,7 +161,7 @@ static void on_init_exit(struct loop_source *source, uint32_t events, void *ctx)
 	(void)waitid(P_PIDFD, (id_t)keeper->launch.init_pidfd, &info, WEXITED | WNOHANG);
 	loop_remove(source);
 	if (!keeper->end_reason) {
-		sample(keeper);
+		keeper_sample(keeper);
 		keeper->end_reason = keeper->meter.usage.oom_kills > 0 ? "oom" : "lost";
 	}
 	loop_stop(keeper->loop, 0);
@@ -271,7 +270,7 @@ static int live(struct keeper *keeper)
 	(void)loop_run(keeper->loop); /* whatever ended it, the end is recorded */
 	if (!keeper->end_reason)
 		keeper->end_reason = "lost";
-	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.disk);
+	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.rootfs.disk_fd);
 	finish_execs(keeper);
 	write_exit_record(keeper);
 	say_gone(keeper);

@@ -22,7 +22,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "keeper/isolate.h"
-#include "keeper/rootfs.h"
 #include "os/landlock.h"
 #include "os/netlink.h"
 #include "os/ns.h"
@@ -166,6 +165,14 @@ static int step_disk(struct launch *launch, struct err *err)
 	return 0;
 }
 
+static int step_sources(struct launch *launch, struct err *err)
+{
+	launch->rootfs = (struct rootfs){.slot = launch->slot,
+					 .userns_fd = launch->userns,
+					 .can_idmap = launch->is_real_root};
+	return rootfs_prepare(&launch->rootfs, err);
+}
+
 static int step_sockets(struct launch *launch, struct err *err)
 {
 	int r = wire_pair(launch->control);
@@ -177,22 +184,13 @@ static int step_sockets(struct launch *launch, struct err *err)
 /* The child: everything from here to exec. Reports a failure over the control socket. */
 static int become_init(struct launch *launch, struct err *err)
 {
-	struct rootfs rootfs = {.slot = launch->slot,
-				.userns_fd = launch->userns,
-				.can_idmap = launch->is_real_root};
-	if (rootfs_enter(&rootfs, err) < 0)
+	if (rootfs_enter(&launch->rootfs, err) < 0)
 		return -1;
 	int r = netlink_loopback_up();
 	if (r < 0)
 		return err_sys(err, -r, "bring up the loopback interface");
 	if (sethostname(launch->slot->hostname, strlen(launch->slot->hostname)) < 0)
 		return err_sys(err, errno, "set the hostname");
-	auto_wire_out struct wire_out hello;
-	wire_begin(&hello, WIRE_HELLO, 0);
-	wire_put_fd(&hello, rootfs.disk_fd);
-	r = wire_send(launch->control[1], &hello);
-	if (r < 0)
-		return err_sys(err, -r, "hand over the disk");
 	return isolate_init(launch->slot, launch->userns, launch->control[1], launch->spawn[1], err);
 }
 
@@ -247,15 +245,10 @@ static int wait_message(int sock, uint8_t *bytes, struct wire_msg *ret, struct e
 	return 0;
 }
 
-/* HELLO (with the disk) from before the exec, READY from after it. */
 static int step_ready(struct launch *launch, struct err *err)
 {
 	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	struct wire_msg msg;
-	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
-		return -1;
-	launch->disk = wire_take_fd(&msg, 0);
-	wire_msg_done(&msg);
 	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
 		return -1;
 	size_t at = 0;
@@ -291,8 +284,9 @@ static const struct {
 } steps[] = {
 	{"identity", step_identity}, {"cgroup", step_cgroup},   {"landlock", step_landlock},
 	{"disk", step_disk},         {"output", step_output},   {"socket", step_socket},
-	{"userns", step_userns},     {"sockets", step_sockets}, {"clone", step_clone},
-	{"ready", step_ready},       {"move", step_move},       {"isolate", step_isolate},
+	{"userns", step_userns},     {"sources", step_sources}, {"sockets", step_sockets},
+	{"clone", step_clone},       {"ready", step_ready},     {"move", step_move},
+	{"isolate", step_isolate},
 };
 
 void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout)
@@ -304,7 +298,7 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 				  .listener = -1,
 				  .control = {-1, -1},
 				  .spawn = {-1, -1},
-				  .disk = -1,
+				  .rootfs = {.disk_fd = -1},
 				  .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
 }
@@ -312,7 +306,7 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 void launch_done(struct launch *launch)
 {
 	int *fds[] = {&launch->userns,     &launch->out_dir,  &launch->listener, &launch->control[0],
-		      &launch->control[1], &launch->spawn[0], &launch->spawn[1], &launch->disk,
+		      &launch->control[1], &launch->spawn[0], &launch->spawn[1], &launch->rootfs.disk_fd,
 		      &launch->init_pidfd};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "keeper/rootfs.h"
 #include "keeper/slot.h"
 #include "os/cgroup.h"
 
@@ -23,7 +24,7 @@ struct launch {
 	int out_dir;  /* sandboxes/<id>/out, kept */
 	int listener; /* run/<id>.sock, kept */
 	int control[2], spawn[2]; /* [0] ours, kept; [1] init's */
-	int disk;     /* for meters; kept */
+	struct rootfs rootfs; /* its disk is kept, for meters */
 	pid_t init_pid;
 	int init_pidfd;
 	char mechanisms[LAUNCH_MECHANISMS][64]; /* name=value, what is in force */

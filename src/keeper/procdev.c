@@ -10,12 +10,10 @@
 
 /* Kernel state that is not the sandbox's: files are covered by an empty file, directories by an
  * empty directory. The rest of /proc/sys and its siblings is read-only. A missing entry is fine. */
-static const char *const masked_files[] = {"kcore",      "keys",          "key-users",    "sysrq-trigger",
-					   "timer_list", "latency_stats", "sched_debug",  "kmsg",
-					   "kallsyms",   "kpagecount",    "kpageflags",   "kpagecgroup",
-					   "vmallocinfo", "config.gz",    "modules",      "slabinfo",
-					   "interrupts", "softirqs"};
-static const char *const masked_dirs[] = {"acpi", "scsi", "asound", "driver", "tty"};
+static const char *const masked_files[] = {"kcore",         "keys",       "key-users",
+					   "kallsyms",      "kmsg",       "timer_list",
+					   "sysrq-trigger", "sched_debug"};
+static const char *const masked_dirs[] = {"acpi", "scsi"};
 static const char *const read_only_dirs[] = {"sys", "irq", "bus", "fs"};
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};

@@ -1,8 +1,8 @@
 /*
- * Order, and why:
- *  1. a scratch tmpfs on sandboxes/<id>/mnt: overlay wants its layers attached in this namespace
- *     (older kernels refuse detached ones), and the scratch disappears with the old root.
- *  2. layers, each idmapped to this sandbox's range and read-only; then the disk, then the overlay.
+ * Order in the child, and why:
+ *  1. a scratch tmpfs over /sys (a directory that exists everywhere and that nothing here needs):
+ *     overlay wants its layers attached in this namespace, and the scratch goes with the old root.
+ *  2. layers, disk, overlay.
  *  3. inside the overlay: /usr of the host where asked, /proc, /dev, the program, granted mounts.
  *  4. pivot_root, old root detached: the host's tree is no longer reachable by any path.
  */
@@ -31,65 +31,46 @@ static int attach_new(int mount_fd, int dir_fd, const char *name)
 	return mount_attach(mount_fd, dir_fd, name);
 }
 
-static int make_scratch(const struct slot *slot, int *ret_fd, struct err *err)
+/* --- in the keeper --- */
+
+/* Replaces *fd by a detached mount of what it refers to. */
+static int detach(int *fd, enum mount_flags flags, int idmap_fd)
 {
-	auto_close int tmpfs = -1;
-	int r = mount_new("tmpfs", "cloche", "size=256k,nr_inodes=256,mode=755",
-			  MOUNT_NOSUID | MOUNT_NODEV, &tmpfs);
-	if (r >= 0)
-		r = attach_new(tmpfs, slot->sandbox_dir, "mnt");
+	auto_close int mount = -1;
+	int r = mount_clone(*fd, "", flags, &mount);
+	if (r >= 0 && idmap_fd >= 0)
+		r = mount_set_idmap(mount, idmap_fd);
 	if (r < 0)
-		return err_sys(err, -r, "mount the scratch directory");
-	*ret_fd = openat(slot->sandbox_dir, "mnt", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return *ret_fd < 0 ? err_sys(err, errno, "open the scratch directory") : 0;
+		return r;
+	fd_closep(fd);
+	*fd = take_fd(&mount);
+	return 0;
 }
 
-/* Layer i of the image as scratch/l<i>. */
-static int attach_layer(const struct rootfs *rootfs, int scratch, size_t i, struct err *err)
+/* A namespace in which one host id is the agent: its files become the agent's, no other file does. */
+static int agent_idmap(const struct slot *slot, uid_t source, int *ret_fd)
 {
-	auto_close int layer = -1;
-	char name[16];
-	(void)snprintf(name, sizeof(name), "l%zu", i);
-	int r = mount_clone(rootfs->slot->layers[i], "", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV, &layer);
-	if (r >= 0 && rootfs->can_idmap)
-		r = mount_set_idmap(layer, rootfs->userns_fd);
-	if (r >= 0)
-		r = attach_new(layer, scratch, name);
-	return r < 0 ? err_sys(err, -r, "mount layer %zu of the image", i) : 0;
+	struct ns_map map = {.inside = source, .outside = slot->range_base + AGENT_ID, .count = 1};
+	return ns_user_create(&map, 1, &map, 1, false, ret_fd);
 }
 
-/* upper/ and work/ on the disk backend, seen as scratch/disk. */
-static int attach_disk(struct rootfs *rootfs, int scratch, bool *ret_is_idmapped, struct err *err)
+static int prepare_mount(const struct rootfs *rootfs, struct slot_mount *mount)
 {
-	const struct slot *slot = rootfs->slot;
-	auto_close int disk = -1;
-	auto_close int mounted = -1;
-	bool is_mount = false;
-	int r = disk_prepare(&slot->disk, slot->sandbox_dir, &disk, &is_mount);
-	if (r < 0)
-		return err_sys(err, -r, "prepare the disk (%s)", disk_name(slot->disk.backend));
-	if (is_mount) {
-		mounted = take_fd(&disk);
-	} else {
-		r = mount_clone(disk, "", MOUNT_NOSUID | MOUNT_NODEV, &mounted);
-		if (r >= 0 && rootfs->can_idmap)
-			r = mount_set_idmap(mounted, rootfs->userns_fd);
-	}
-	*ret_is_idmapped = !is_mount && rootfs->can_idmap;
-	if (r >= 0)
-		r = attach_new(mounted, scratch, "disk");
-	if (r < 0)
-		return err_sys(err, -r, "mount the disk");
-	rootfs->disk_fd = openat(scratch, "disk", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return rootfs->disk_fd < 0 ? err_sys(err, errno, "open the disk") : 0;
+	enum mount_flags flags = MOUNT_NOSUID | MOUNT_NODEV | (mount->read_only ? MOUNT_RO : 0);
+	auto_close int idmap = -1;
+	int r = 0;
+	/* Files of host root are never mapped: they stay somebody else's inside (E24). */
+	if (rootfs->can_idmap && mount->source_uid != 0 && mount->source_uid != (uid_t)-1)
+		r = agent_idmap(rootfs->slot, mount->source_uid, &idmap);
+	return r < 0 ? r : detach(&mount->fd, flags, idmap);
 }
 
 /* The two directories overlay needs. They belong to root inside: through an idmapped mount that is
- * written by the range's own id, elsewhere by chown. */
+ * stored as 0, elsewhere as the range's first id. */
 static int make_upper(const struct rootfs *rootfs, struct err *err)
 {
 	static const char *const names[] = {"upper", "work"};
-	uid_t owner = rootfs->can_idmap || rootfs->slot->range_count > 1 ? rootfs->slot->range_base : 0;
+	uid_t owner = rootfs->slot->range_base;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (mkdirat(rootfs->disk_fd, names[i], 0755) < 0 && errno != EEXIST)
 			return err_sys(err, errno, "make %s on the disk", names[i]);
@@ -97,6 +78,72 @@ static int make_upper(const struct rootfs *rootfs, struct err *err)
 			return err_sys(err, errno, "own %s on the disk", names[i]);
 	}
 	return 0;
+}
+
+static int prepare_disk(struct rootfs *rootfs, struct err *err)
+{
+	const struct slot *slot = rootfs->slot;
+	bool is_mount = false;
+	int r = disk_prepare(&slot->disk, slot->sandbox_dir, &rootfs->disk_fd, &is_mount);
+	if (r >= 0 && !is_mount) {
+		rootfs->is_disk_idmapped = rootfs->can_idmap;
+		r = detach(&rootfs->disk_fd, MOUNT_NOSUID | MOUNT_NODEV,
+			   rootfs->can_idmap ? rootfs->userns_fd : -1);
+	}
+	return r < 0 ? err_sys(err, -r, "prepare the disk (%s)", disk_name(slot->disk.backend)) : 0;
+}
+
+int rootfs_prepare(struct rootfs *rootfs, struct err *err)
+{
+	struct slot *slot = rootfs->slot;
+	enum mount_flags sealed = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV;
+	rootfs->disk_fd = -1;
+	for (size_t i = 0; i < slot->layer_count; i++) {
+		int r = detach(&slot->layers[i], sealed, rootfs->can_idmap ? rootfs->userns_fd : -1);
+		if (r < 0)
+			return err_sys(err, -r, "take layer %zu of the image", i);
+	}
+	for (size_t i = 0; i < slot->mount_count; i++) {
+		int r = prepare_mount(rootfs, &slot->mounts[i]);
+		if (r < 0)
+			return err_sys(err, -r, "take the folder for %s", slot->mounts[i].target);
+	}
+	int r = detach(&slot->program, sealed, -1);
+	if (r < 0)
+		return err_sys(err, -r, "take the program inside");
+	return prepare_disk(rootfs, err);
+}
+
+/* --- in the child --- */
+
+static int make_scratch(int *ret_fd, struct err *err)
+{
+	auto_close int tmpfs = -1;
+	auto_close int place = open("/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = mount_new("tmpfs", "cloche", "size=256k,nr_inodes=256,mode=755",
+			  MOUNT_NOSUID | MOUNT_NODEV, &tmpfs);
+	if (r >= 0)
+		r = mount_attach_fd(tmpfs, place);
+	if (r < 0)
+		return err_sys(err, -r, "mount the scratch directory");
+	*ret_fd = open("/sys", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_fd < 0 ? err_sys(err, errno, "open the scratch directory") : 0;
+}
+
+/* Layer i as scratch/l<i>, the disk as scratch/disk. */
+static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *err)
+{
+	for (size_t i = 0; i < rootfs->slot->layer_count; i++) {
+		char name[16];
+		(void)snprintf(name, sizeof(name), "l%zu", i);
+		int r = attach_new(rootfs->slot->layers[i], scratch, name);
+		if (r < 0)
+			return err_sys(err, -r, "mount layer %zu of the image", i);
+	}
+	int r = attach_new(rootfs->disk_fd, scratch, "disk");
+	if (r < 0)
+		return err_sys(err, -r, "mount the disk");
+	return make_upper(rootfs, err);
 }
 
 /* Overlay keeps the credentials of whoever mounts it for its own work on the upper. On an idmapped
@@ -115,7 +162,7 @@ static void stop_being_mounter(void)
 	(void)setfsgid(0);
 }
 
-static int mount_overlay(const struct rootfs *rootfs, int scratch, bool is_idmapped, struct err *err)
+static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *err)
 {
 	char options[LIMIT_LAYERS * 8 + 128];
 	size_t used = (size_t)snprintf(options, sizeof(options), "userxattr,lowerdir=");
@@ -126,11 +173,11 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, bool is_idmap
 		       ",upperdir=disk/upper,workdir=disk/work");
 	auto_close int overlay = -1;
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
-	if (r >= 0 && is_idmapped)
+	if (r >= 0 && rootfs->is_disk_idmapped)
 		r = become_mounter(rootfs->slot->range_base);
 	if (r >= 0)
 		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
-	if (is_idmapped)
+	if (rootfs->is_disk_idmapped)
 		stop_being_mounter();
 	if (r >= 0)
 		r = attach_new(overlay, scratch, "root");
@@ -159,52 +206,22 @@ static int bind_host_dirs(int root, struct err *err)
 	return 0;
 }
 
-/* A namespace in which one host id is the agent: its files become the agent's, no other file does. */
-static int agent_idmap(const struct slot *slot, uid_t source, int *ret_fd)
+static int attach_mount(int mount_fd, int root, const char *path)
 {
-	struct ns_map map = {.inside = source, .outside = slot->range_base + AGENT_ID, .count = 1};
-	return ns_user_create(&map, 1, &map, 1, false, ret_fd);
-}
-
-static int attach_mount(const struct rootfs *rootfs, int root, const struct slot_mount *mount)
-{
-	enum mount_flags flags = MOUNT_NOSUID | MOUNT_NODEV | (mount->read_only ? MOUNT_RO : 0);
-	auto_close int tree = -1;
 	auto_close int target = -1;
-	auto_close int idmap = -1;
-	int r = mount_clone(mount->fd, "", flags, &tree);
-	/* Files of host root are never mapped: they stay somebody else's inside (E24). */
-	if (r >= 0 && rootfs->can_idmap && mount->source_uid != 0 && mount->source_uid != (uid_t)-1) {
-		r = agent_idmap(rootfs->slot, mount->source_uid, &idmap);
-		if (r >= 0)
-			r = mount_set_idmap(tree, idmap);
-	}
-	if (r >= 0)
-		r = inside_files_target(root, mount->target, mount->fd, &target);
-	return r < 0 ? r : mount_attach_fd(tree, target);
+	int r = inside_files_target(root, path, mount_fd, &target);
+	return r < 0 ? r : mount_attach_fd(mount_fd, target);
 }
 
 static int attach_mounts(const struct rootfs *rootfs, int root, struct err *err)
 {
 	for (size_t i = 0; i < rootfs->slot->mount_count; i++) {
 		const struct slot_mount *mount = &rootfs->slot->mounts[i];
-		int r = attach_mount(rootfs, root, mount);
+		int r = attach_mount(mount->fd, root, mount->target);
 		if (r < 0)
 			return err_sys(err, -r, "mount at %s", mount->target);
 	}
 	return 0;
-}
-
-static int attach_program(const struct rootfs *rootfs, int root, struct err *err)
-{
-	auto_close int program = -1;
-	auto_close int target = -1;
-	int r = inside_files_target(root, "/run/cloche/cloche", rootfs->slot->program, &target);
-	if (r >= 0)
-		r = mount_clone(rootfs->slot->program, "", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV, &program);
-	if (r >= 0)
-		r = mount_attach_fd(program, target);
-	return r < 0 ? err_sys(err, -r, "bind the program inside") : 0;
 }
 
 /* Everything below the new root. */
@@ -216,28 +233,23 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 		return -1;
 	if (inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
 		return -1;
-	if (procdev_attach(root, err) < 0 || attach_program(rootfs, root, err) < 0)
+	if (procdev_attach(root, err) < 0)
 		return -1;
+	int r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
+	if (r < 0)
+		return err_sys(err, -r, "bind the program inside");
 	return attach_mounts(rootfs, root, err);
 }
 
-int rootfs_enter(struct rootfs *rootfs, struct err *err)
+int rootfs_enter(const struct rootfs *rootfs, struct err *err)
 {
 	auto_close int scratch = -1;
 	auto_close int root = -1;
-	bool is_idmapped = false;
-	rootfs->disk_fd = -1;
 	int r = mount_make_private();
 	if (r < 0)
 		return err_sys(err, -r, "make the mounts private");
-	if (make_scratch(rootfs->slot, &scratch, err) < 0)
-		return -1;
-	for (size_t i = 0; i < rootfs->slot->layer_count; i++) {
-		if (attach_layer(rootfs, scratch, i, err) < 0)
-			return -1;
-	}
-	if (attach_disk(rootfs, scratch, &is_idmapped, err) < 0 || make_upper(rootfs, err) < 0 ||
-	    mount_overlay(rootfs, scratch, is_idmapped, err) < 0)
+	if (make_scratch(&scratch, err) < 0 || attach_layers(rootfs, scratch, err) < 0 ||
+	    mount_overlay(rootfs, scratch, err) < 0)
 		return -1;
 	root = openat(scratch, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)

@@ -1,8 +1,10 @@
 /*
- * The file system a sandbox sees. Runs in the child that becomes init: root of the parent user
+ * The file system a sandbox sees, in two parts. rootfs_prepare runs in the keeper, in whose mount
+ * namespace the fds of layers and grants were opened: it turns each into a detached mount with its final
+ * flags and id map. rootfs_enter runs in the child that becomes init: root of the parent user
  * namespace, pid 1 of the new pid namespace, in a mount namespace of its own. Every target is opened
  * beneath the new root by fd, so a link in the image cannot aim a mount elsewhere (CVE-2021-30465,
- * CVE-2025-31133). Leaves the caller pivoted, with nothing of the host mounted but what was granted.
+ * CVE-2025-31133). Leaves the child pivoted, with nothing of the host mounted but what was granted.
  */
 #pragma once
 
@@ -11,11 +13,13 @@
 #include "keeper/slot.h"
 
 struct rootfs {
-	const struct slot *slot;
-	int userns_fd;   /* the range, for idmaps; not owned */
-	bool can_idmap;  /* real root: the kernel lets us idmap the layers */
-	int disk_fd;     /* out: the upper's file system, for meters; owned by the caller */
+	struct slot *slot; /* its layers, mounts and program are replaced by detached mounts */
+	int userns_fd;     /* the range, for idmaps; not owned */
+	bool can_idmap;    /* real root: the kernel lets us idmap the layers */
+	int disk_fd;       /* detached mount that holds upper/ and work/; owned by the caller */
+	bool is_disk_idmapped;
 };
 
+int rootfs_prepare(struct rootfs *rootfs, struct err *err) NODISCARD;
 /* Builds and pivots. On return cwd is "/" of the sandbox. */
-int rootfs_enter(struct rootfs *rootfs, struct err *err) NODISCARD;
+int rootfs_enter(const struct rootfs *rootfs, struct err *err) NODISCARD;

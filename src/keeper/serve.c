@@ -258,7 +258,7 @@ static int on_execs(struct request *request, struct err *err)
 static int on_meters(struct request *request, struct err *err)
 {
 	struct keeper *keeper = request->keeper;
-	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.disk);
+	keeper_sample(keeper);
 	meter_put(&keeper->meter, &request->out);
 	wire_put_u64(&request->out, FIELD_METER_UPTIME_MS, io_boot_ms() - keeper->started_boot_ms);
 	wire_put_u64(&request->out, FIELD_METER_OUTPUT, keeper->output_bytes);

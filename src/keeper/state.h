@@ -90,6 +90,8 @@ struct keeper {
 /* keeper.c */
 /* Begins the end: SIGTERM to all, SIGKILL after the grace, exit record, loop stop. */
 void keeper_end(struct keeper *keeper, const char *reason, uint64_t grace_ms);
+/* Reads the meters, and says each limit that acted since the last time. */
+void keeper_sample(struct keeper *keeper);
 /* Ends the wait of keeper_end as soon as the last command is gone. */
 void keeper_exec_ended(struct keeper *keeper);
 void keeper_set_deadline(struct keeper *keeper, uint64_t deadline_ms);

@@ -42,13 +42,8 @@ static int set_caps(uint64_t caps)
 	return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
 }
 
-int caps_limit(uint64_t keep)
+static int limit_bounding(uint64_t keep)
 {
-	struct sets have;
-	int r = get_sets(&have);
-
-	if (r < 0)
-		return r;
 	/* Asks the kernel for each number: a newer one has capabilities we know no name for. */
 	for (int cap = 0; cap < 64; cap++) {
 		int is_set = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
@@ -57,7 +52,22 @@ int caps_limit(uint64_t keep)
 		if (is_set && !(keep & CAPS_BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
 			return -errno;
 	}
-	return set_caps(keep & have.permitted);
+	return 0;
+}
+
+int caps_limit(uint64_t keep)
+{
+	struct sets have;
+	int r = get_sets(&have);
+
+	if (r >= 0)
+		r = limit_bounding(keep);
+	return r < 0 ? r : set_caps(keep & have.permitted);
+}
+
+int caps_drop_bounding(void)
+{
+	return limit_bounding(0);
 }
 
 int caps_clear(void)
