@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -200,10 +201,15 @@ static void close_stdio(struct command *command)
 
 static int open_terminal(struct command *command, const struct wire_msg *msg, struct err *err)
 {
-	struct tty_size size = {.rows = (uint16_t)wire_u64(msg, FIELD_ROWS, 24),
-				.cols = (uint16_t)wire_u64(msg, FIELD_COLS, 80)};
+	uint64_t rows = wire_u64(msg, FIELD_ROWS, 0), cols = wire_u64(msg, FIELD_COLS, 0);
+	struct tty_size size = {.rows = rows ? (uint16_t)rows : 24, .cols = cols ? (uint16_t)cols : 80};
 	int slave = -1;
+	/* A terminal belongs to whoever opens it: the command's user must own its own. */
+	(void)setfsgid(command->account.gid);
+	(void)setfsuid(command->account.uid);
 	int r = tty_open_pair(&command->master, &slave);
+	(void)setfsuid(geteuid());
+	(void)setfsgid(getegid());
 	if (r >= 0)
 		r = tty_set_size(command->master, size);
 	if (r < 0)
@@ -211,8 +217,6 @@ static int open_terminal(struct command *command, const struct wire_msg *msg, st
 	command->stdio[0] = slave;
 	command->stdio[1] = fcntl(slave, F_DUPFD_CLOEXEC, 10);
 	command->stdio[2] = fcntl(slave, F_DUPFD_CLOEXEC, 10);
-	/* The command's user must own its terminal; without the right to chown (one id) it does already. */
-	(void)!fchown(slave, command->account.uid, (gid_t)-1);
 	return 0;
 }
 

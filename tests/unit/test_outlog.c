@@ -1,0 +1,155 @@
+#include "wire/outlog.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "harness/test.h"
+
+static void open_both(struct outlog_writer *writer, struct outlog_reader *reader, uint64_t offset)
+{
+	CHECK_INT(outlog_writer_open(writer, test_dir_fd()), 0);
+	CHECK_INT(outlog_reader_open(reader, test_dir_fd(), offset), 0);
+}
+
+static void close_both(struct outlog_writer *writer, struct outlog_reader *reader)
+{
+	outlog_writer_close(writer);
+	outlog_reader_close(reader);
+}
+
+TEST(records_come_back_in_order_with_offsets)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	open_both(&writer, &reader, 0);
+	CHECK_INT(outlog_next(&reader, &record), 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "hello", 5), 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDERR, "oops", 4), 0);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.stream, OUTLOG_STDOUT);
+	CHECK_MEM(record.bytes, "hello", 5);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.offset, 5);
+	CHECK_INT(record.stream, OUTLOG_STDERR);
+	CHECK_INT(outlog_next(&reader, &record), 0);
+	CHECK_INT(outlog_append_exit(&writer, "code=0 reason=exited"), 0);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.stream, OUTLOG_EXIT);
+	CHECK_INT(record.offset, 9);
+	close_both(&writer, &reader);
+}
+
+TEST(a_reader_may_start_in_the_middle_of_a_record)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	open_both(&writer, &reader, 7);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "hello", 5), 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "world", 5), 0);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.offset, 7);
+	CHECK_INT(record.len, 3);
+	CHECK_MEM(record.bytes, "rld", 3);
+	close_both(&writer, &reader);
+}
+
+static uint8_t chunk[LIMIT_CHUNK_BYTES];
+
+static void append_total(struct outlog_writer *writer, uint64_t total)
+{
+	for (uint64_t done = 0; done < total; done += sizeof(chunk))
+		CHECK_INT(outlog_append(writer, OUTLOG_STDOUT, chunk, sizeof(chunk)), 0);
+}
+
+/* Reads to the end; checks that offsets go on without a gap except where a GAP record says so. */
+static uint64_t read_all(struct outlog_reader *reader, uint64_t from, unsigned *ret_gaps)
+{
+	struct outlog_record record;
+	*ret_gaps = 0;
+	while (outlog_next(reader, &record) > 0) {
+		if (record.stream == OUTLOG_GAP) {
+			CHECK(record.offset > from);
+			*ret_gaps += 1;
+			from = record.offset;
+			continue;
+		}
+		CHECK_INT(record.offset, from);
+		from += record.len;
+	}
+	return from;
+}
+
+TEST(the_oldest_goes_and_a_gap_says_so)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	unsigned gaps;
+	open_both(&writer, &reader, 0);
+	append_total(&writer, (uint64_t)LIMIT_OUTPUT_SEGMENT_BYTES * (LIMIT_OUTPUT_SEGMENTS + 5));
+	CHECK(writer.oldest > 0);
+	CHECK_INT(read_all(&reader, 0, &gaps), writer.offset);
+	CHECK_INT(gaps, 1);
+	close_both(&writer, &reader);
+}
+
+TEST(a_reader_overtaken_while_reading_sees_a_gap)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	unsigned gaps;
+	open_both(&writer, &reader, 0);
+	append_total(&writer, sizeof(chunk));
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	append_total(&writer, (uint64_t)LIMIT_OUTPUT_SEGMENT_BYTES * (LIMIT_OUTPUT_SEGMENTS + 5));
+	CHECK_INT(read_all(&reader, record.offset + record.len, &gaps), writer.offset);
+	CHECK_INT(gaps, 1);
+	close_both(&writer, &reader);
+}
+
+TEST(a_torn_tail_is_cut_and_writing_goes_on)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	open_both(&writer, &reader, 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "good", 4), 0);
+	CHECK_INT(pwrite(writer.fd, "OUTLtorn", 8, (off_t)writer.segment_bytes), 8);
+	outlog_writer_close(&writer);
+	CHECK_INT(outlog_writer_open(&writer, test_dir_fd()), 0);
+	CHECK_INT(writer.offset, 4);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "more", 4), 0);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_MEM(record.bytes, "more", 4);
+	close_both(&writer, &reader);
+}
+
+TEST(damage_ends_the_readable_part)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	open_both(&writer, &reader, 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "a", 1), 0);
+	uint64_t second = writer.segment_bytes;
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "b", 1), 0);
+	/* A length of 4 GiB, or any flipped bit of the header, is not believed. */
+	for (uint64_t at = second; at < second + 32; at++) {
+		uint8_t byte, flipped;
+		CHECK_INT(pread(writer.fd, &byte, 1, (off_t)at), 1);
+		flipped = byte ^ 0x80;
+		CHECK_INT(pwrite(writer.fd, &flipped, 1, (off_t)at), 1);
+		outlog_reader_close(&reader);
+		CHECK_INT(outlog_reader_open(&reader, test_dir_fd(), 0), 0);
+		CHECK_INT(outlog_next(&reader, &record), 1);
+		CHECK(outlog_next(&reader, &record) <= 0 || (at >= second + 5 && at < second + 8));
+		CHECK_INT(pwrite(writer.fd, &byte, 1, (off_t)at), 1);
+	}
+	close_both(&writer, &reader);
+}
