@@ -1,0 +1,96 @@
+// HTTP over a Unix socket: whole answers, streams and server-sent events.
+import http from 'node:http';
+import net from 'node:net';
+import { once } from 'node:events';
+
+const agent = new http.Agent({ keepAlive: false, maxSockets: Infinity });
+
+function open(socketPath, method, path, { headers = {}, body, signal } = {}) {
+	const request = http.request({ socketPath, method, path, headers, agent, signal });
+	if (body && typeof body.pipe === 'function') body.pipe(request);
+	else request.end(body);
+	return request;
+}
+
+/** The response as a stream; the caller reads or destroys it. */
+export async function stream(socketPath, method, path, options) {
+	const request = open(socketPath, method, path, options);
+	const [response] = await once(request, 'response');
+	return response;
+}
+
+export async function readAll(readable) {
+	const parts = [];
+	for await (const part of readable) parts.push(part);
+	return Buffer.concat(parts);
+}
+
+/** {status, headers, bytes, body}: body is parsed when the answer is JSON. */
+export async function call(socketPath, method, path, body, options = {}) {
+	const headers = { ...options.headers };
+	let payload = body;
+	if (body !== undefined && !Buffer.isBuffer(body) && typeof body !== 'string' && !body?.pipe) {
+		payload = JSON.stringify(body);
+		headers['content-type'] ??= 'application/json';
+	}
+	if (payload !== undefined && !payload.pipe) headers['content-length'] ??= Buffer.byteLength(payload);
+	const response = await stream(socketPath, method, path, { ...options, headers, body: payload });
+	const bytes = await readAll(response);
+	const type = response.headers['content-type'] ?? '';
+	let parsed = bytes;
+	if (/json/.test(type) && bytes.length) parsed = JSON.parse(bytes);
+	return { status: response.statusCode, headers: response.headers, bytes, body: parsed };
+}
+
+/** Async iterator of {id, event, data} of a text/event-stream response. */
+export async function* events(response) {
+	let text = '';
+	response.setEncoding('utf8');
+	for await (const part of response) {
+		text += part;
+		for (let end; (end = text.indexOf('\n\n')) >= 0; text = text.slice(end + 2)) {
+			const event = { id: undefined, event: 'message', data: [] };
+			for (const line of text.slice(0, end).split('\n')) {
+				const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line);
+				if (name === 'data') event.data.push(value);
+				else if (name === 'id' || name === 'event') event[name] = value;
+			}
+			if (!event.data.length && event.id === undefined) continue; // comment: a heartbeat
+			yield { ...event, data: event.data.join('\n') };
+		}
+	}
+}
+
+/** Sends raw bytes and returns what came back until the peer closed or `ms` passed. */
+export async function raw(socketPath, bytes, { ms = 3000, end = false } = {}) {
+	const socket = net.connect(socketPath);
+	await once(socket, 'connect');
+	const parts = [];
+	socket.on('data', (part) => parts.push(part));
+	socket.on('error', () => {});
+	socket.write(bytes);
+	if (end) socket.end();
+	const closed = once(socket, 'close').then(() => true);
+	const isClosed = await Promise.race([closed, sleep(ms).then(() => false)]);
+	socket.destroy();
+	return { text: Buffer.concat(parts).toString('latin1'), closed: isClosed };
+}
+
+export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Calls fn until it gives a truthy value; throws with `what` after `ms`. */
+export async function until(fn, what = 'condition', ms = 10000) {
+	const end = Date.now() + ms;
+	let last;
+	for (;;) {
+		try {
+			const value = await fn();
+			if (value) return value;
+			last = undefined;
+		} catch (error) {
+			last = error;
+		}
+		if (Date.now() > end) throw new Error(`not in ${ms} ms: ${what}${last ? `: ${last.message}` : ''}`);
+		await sleep(20);
+	}
+}
