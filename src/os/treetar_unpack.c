@@ -267,6 +267,12 @@ static int make_symlink(struct treetar_unpack *unpack)
 	new_temp(unpack);
 	if (symlinkat(unpack->tar.entry.target, unpack->parent_fd, unpack->temp) < 0)
 		return -errno;
+	const struct timespec times[2] = {
+		{.tv_nsec = UTIME_OMIT},
+		{unpack->tar.entry.mtime_s, (long)unpack->tar.entry.mtime_ns},
+	};
+	/* as for files: a time that cannot be held is no failure */
+	(void)utimensat(unpack->parent_fd, unpack->temp, times, AT_SYMLINK_NOFOLLOW);
 	return place(unpack, base);
 }
 

@@ -24,6 +24,13 @@ extern const struct test *const __stop_test_entries[];
 /* Present in builds with AddressSanitizer only. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);
 
+/* Read by AddressSanitizer where it is built in: its findings then abort, as must() does. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "abort_on_error=1:allocator_may_return_null=1";
+}
+
 /* What the child of a test tells its parent. */
 static struct shared {
 	char dir[128];
