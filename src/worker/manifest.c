@@ -86,7 +86,7 @@ static enum rank rank_of(const json_t *descriptor)
 
 	if (!platform || !os || !arch)
 		return RANK_UNSAID;
-	return str_eq(os, "linux") && str_eq(arch, image_architecture()) ? RANK_OURS : RANK_OTHER;
+	return str_eq(os, "linux") && str_eq(arch, bundle_architecture()) ? RANK_OURS : RANK_OTHER;
 }
 
 static bool is_same_blob(const json_t *a, const json_t *b)
@@ -111,7 +111,7 @@ static int choose(const json_t *index, const json_t **ret, struct err *err)
 	}
 	if (best == RANK_OTHER)
 		return err_set(err, ERR_INVALID, "the archive has no image for linux/%s",
-		               image_architecture());
+		               bundle_architecture());
 	if (has_several)
 		return err_set(err, ERR_INVALID,
 		               "the archive has several images: export one alone");
@@ -142,10 +142,10 @@ static int load_manifest(const struct survey *survey, json_t **ret, struct err *
 	return err_set(err, ERR_INVALID, "the archive's indexes are nested too deeply");
 }
 
-static struct image_layer *add_layer(struct image *image, struct err *err)
+static struct bundle_layer *add_layer(struct bundle *bundle, struct err *err)
 {
-	if (image->layer_count < LIMIT_LAYERS)
-		return &image->layers[image->layer_count++];
+	if (bundle->layer_count < LIMIT_LAYERS)
+		return &bundle->layers[bundle->layer_count++];
 	(void)err_set(err, ERR_TOO_LARGE, "the image has more than %d layers", LIMIT_LAYERS);
 	return NULL;
 }
@@ -159,17 +159,17 @@ static bool is_layer_type(const char *type)
 	return is_known && strstr(type, ".tar") && !strstr(type, "encrypted");
 }
 
-static int add_oci_layer(struct image *image, const struct survey *survey, const json_t *descriptor,
-                         struct err *err)
+static int add_oci_layer(struct bundle *bundle, const struct survey *survey,
+                         const json_t *descriptor, struct err *err)
 {
 	const char *type = json_string_value(json_object_get(descriptor, "mediaType"));
-	struct image_layer *layer = add_layer(image, err);
+	struct bundle_layer *layer = add_layer(bundle, err);
 
 	if (!layer)
 		return -1;
 	if (!type || !is_layer_type(type))
 		return err_set(err, ERR_UNSUPPORTED, "layer %zu is of type \"%s\"",
-		               image->layer_count, name_show(type).text);
+		               bundle->layer_count, name_show(type).text);
 	const struct member *member = find_blob(survey, descriptor, &layer->digest, err);
 	if (!member)
 		return -1;
@@ -177,7 +177,7 @@ static int add_oci_layer(struct image *image, const struct survey *survey, const
 	return 0;
 }
 
-int manifest_read_oci(struct image *ret, const struct survey *survey, json_t **ret_config,
+int manifest_read_oci(struct bundle *ret, const struct survey *survey, json_t **ret_config,
                       struct err *err)
 {
 	auto_json json_t *manifest = NULL;
@@ -228,23 +228,23 @@ static int check_config_name(const struct member *member, struct err *err)
 	return err_set(err, ERR_INVALID, "%s does not match its digest", name_show(name).text);
 }
 
-static int add_docker_layer(struct image *image, const struct survey *survey, const json_t *path,
+static int add_docker_layer(struct bundle *bundle, const struct survey *survey, const json_t *path,
                             const json_t *diff_id, struct err *err)
 {
-	struct image_layer *layer = add_layer(image, err);
+	struct bundle_layer *layer = add_layer(bundle, err);
 	const struct member *member = layer ? find_named(survey, path, err) : NULL;
 
 	if (!member)
 		return -1;
 	if (!json_is_string(diff_id) || !digest_parse(json_string_value(diff_id), &layer->digest))
 		return err_set(err, ERR_INVALID, "the config has no diff_id for layer %zu",
-		               image->layer_count);
+		               bundle->layer_count);
 	layer->path = member->path;
 	layer->is_plain_digest = true;
 	return 0;
 }
 
-int manifest_read_docker(struct image *ret, const struct survey *survey, json_t **ret_config,
+int manifest_read_docker(struct bundle *ret, const struct survey *survey, json_t **ret_config,
                          struct err *err)
 {
 	auto_json json_t *list = NULL;
@@ -256,14 +256,14 @@ int manifest_read_docker(struct image *ret, const struct survey *survey, json_t 
 	if (json_array_size(list) != 1)
 		return err_set(err, ERR_INVALID, "the archive has %zu images: save one alone",
 		               json_array_size(list));
-	const json_t *image = json_array_get(list, 0);
-	const struct member *config = find_named(survey, json_object_get(image, "Config"), err);
+	const json_t *saved = json_array_get(list, 0);
+	const struct member *config = find_named(survey, json_object_get(saved, "Config"), err);
 	if (!config || check_config_name(config, err) < 0 ||
 	    manifest_load(config, config->path, ret_config, err) < 0)
 		return -1;
 	const json_t *diff_ids =
 		json_object_get(json_object_get(*ret_config, "rootfs"), "diff_ids");
-	json_array_foreach (json_object_get(image, "Layers"), i, path) {
+	json_array_foreach (json_object_get(saved, "Layers"), i, path) {
 		if (add_docker_layer(ret, survey, path, json_array_get(diff_ids, i), err) < 0)
 			return -1;
 	}

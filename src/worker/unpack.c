@@ -29,7 +29,7 @@ struct job {
 	int dir_fd;
 	const struct layer_limits *limits;
 	struct layer_counts counts;
-	const struct image *image;
+	const struct bundle *bundle;
 	bool is_done[LIMIT_LAYERS];
 	size_t done_count;
 };
@@ -89,7 +89,7 @@ static int unpack_plain(struct job *job, struct err *err)
 	return 0;
 }
 
-static int check_digest(const struct image_layer *layer, struct tar *tar, struct err *err)
+static int check_digest(const struct bundle_layer *layer, struct tar *tar, struct err *err)
 {
 	struct tar_digests got;
 
@@ -103,7 +103,7 @@ static int check_digest(const struct image_layer *layer, struct tar *tar, struct
 
 static int unpack_layer(struct job *job, size_t index, struct tar *outer, struct err *err)
 {
-	const struct image_layer *layer = &job->image->layers[index];
+	const struct bundle_layer *layer = &job->bundle->layers[index];
 	auto_close int fd = -1;
 	auto_tar struct tar tar = {0};
 
@@ -123,8 +123,8 @@ static bool wants(const struct job *job, const char *raw, size_t *ret_index)
 
 	if (name_clean(&name, raw))
 		return false;
-	for (size_t i = 0; i < job->image->layer_count; i++) {
-		if (!job->is_done[i] && str_eq(job->image->layers[i].path, name.path)) {
+	for (size_t i = 0; i < job->bundle->layer_count; i++) {
+		if (!job->is_done[i] && str_eq(job->bundle->layers[i].path, name.path)) {
 			*ret_index = i;
 			return true;
 		}
@@ -154,7 +154,7 @@ static int unpack_pass(struct job *job, struct err *err)
 
 static int unpack_layers(struct job *job, struct err *err)
 {
-	while (job->done_count < job->image->layer_count) {
+	while (job->done_count < job->bundle->layer_count) {
 		size_t before = job->done_count;
 		if (unpack_pass(job, err) < 0)
 			return -1;
@@ -164,29 +164,29 @@ static int unpack_layers(struct job *job, struct err *err)
 	return 0;
 }
 
-static int unpack(struct job *job, enum image_format format, struct unpack_result *ret,
+static int unpack(struct job *job, enum bundle_format format, struct unpack_result *ret,
                   struct err *err)
 {
 	auto_survey struct survey survey = {0};
-	auto_image struct image image = {0};
+	auto_bundle struct bundle bundle = {0};
 
-	if (format != IMAGE_TAR && survey_read(&survey, job->archive_fd, job->limits, err) < 0)
+	if (format != BUNDLE_TAR && survey_read(&survey, job->archive_fd, job->limits, err) < 0)
 		return -1;
-	if (image_read(&image, &survey, format, err) < 0)
+	if (bundle_read(&bundle, &survey, format, err) < 0)
 		return -1;
-	job->image = &image;
-	int r = image.format == IMAGE_TAR ? unpack_plain(job, err) : unpack_layers(job, err);
+	job->bundle = &bundle;
+	int r = bundle.format == BUNDLE_TAR ? unpack_plain(job, err) : unpack_layers(job, err);
 	if (r < 0)
 		return -1;
 	if (syncfs(job->dir_fd) < 0)
 		return err_sys(err, errno, "write the layers to disk");
 	ret->layer_count = job->done_count;
 	ret->counts = job->counts;
-	ret->config = take_ptr(image.config);
+	ret->config = take_ptr(bundle.config);
 	return 0;
 }
 
-int unpack_image(int archive_fd, int dir_fd, enum image_format format,
+int unpack_image(int archive_fd, int dir_fd, enum bundle_format format,
                  const struct layer_limits *limits, struct unpack_result *ret, struct err *err)
 {
 	struct job job = {.archive_fd = archive_fd, .dir_fd = dir_fd, .limits = limits};

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
-#include "worker/image.h"
+#include "worker/bundle.h"
 #include "worker/layer.h"
 
 extern const struct layer_limits unpack_default_limits;
@@ -14,11 +14,11 @@ extern const struct layer_limits unpack_default_limits;
 struct unpack_result {
 	size_t layer_count;
 	struct layer_counts counts;
-	char *config; /* see image.h; the caller frees it with unpack_done */
+	char *config; /* see bundle.h; the caller frees it with unpack_done */
 };
 
 /* archive_fd is a regular file and is read from its start, more than once. */
-int unpack_image(int archive_fd, int dir_fd, enum image_format format,
+int unpack_image(int archive_fd, int dir_fd, enum bundle_format format,
                  const struct layer_limits *limits, struct unpack_result *ret,
                  struct err *err) NODISCARD;
 void unpack_done(struct unpack_result *result);

@@ -74,9 +74,9 @@ static int run_unpack(struct request *request, struct err *err)
 	auto_unpack struct unpack_result result = {0};
 	struct layer_limits limits = limits_of(request->msg);
 	const char *format_name = wire_str(request->msg, FIELD_FORMAT, "auto");
-	enum image_format format;
+	enum bundle_format format;
 
-	if (!image_parse_format(format_name, &format))
+	if (!bundle_parse_format(format_name, &format))
 		return err_set(err, ERR_INVALID, "unknown archive format \"%s\"",
 		               name_show(format_name).text);
 	if (unpack_image(request->fds[0], request->fds[1], format, &limits, &result, err) < 0)

@@ -10,30 +10,30 @@
 #include "base/limits.h"
 #include "worker/survey.h"
 
-enum image_format { IMAGE_AUTO, IMAGE_TAR, IMAGE_OCI_LAYOUT, IMAGE_DOCKER_ARCHIVE };
+enum bundle_format { BUNDLE_AUTO, BUNDLE_TAR, BUNDLE_OCI_LAYOUT, BUNDLE_DOCKER_ARCHIVE };
 
-enum { IMAGE_CONFIG_BYTES = 64 * 1024 };
+enum { BUNDLE_CONFIG_BYTES = 64 * 1024 };
 
-struct image_layer {
+struct bundle_layer {
 	const char *path; /* of the member; points into the survey */
 	struct digest digest;
 	bool is_plain_digest; /* of the tar after decompression */
 };
 
-struct image {
-	enum image_format format; /* never IMAGE_AUTO */
-	struct image_layer layers[LIMIT_LAYERS];
+struct bundle {
+	enum bundle_format format; /* never BUNDLE_AUTO */
+	struct bundle_layer layers[LIMIT_LAYERS];
 	size_t layer_count;
 	char *config; /* JSON: Env, User, WorkingDir, Entrypoint, Cmd, those that are there */
 };
 
 /* "tar", "oci-layout", "docker-archive", "auto". */
-bool image_parse_format(const char *text, enum image_format *ret) NODISCARD;
-/* For IMAGE_TAR there are no layers and the config is "{}". JSON members that are used have been
+bool bundle_parse_format(const char *text, enum bundle_format *ret) NODISCARD;
+/* For BUNDLE_TAR there are no layers and the config is "{}". JSON members that are used have been
  * checked against their digests; layers are for the caller to check while it reads them. */
-int image_read(struct image *ret, const struct survey *survey, enum image_format format,
-               struct err *err) NODISCARD;
+int bundle_read(struct bundle *ret, const struct survey *survey, enum bundle_format format,
+                struct err *err) NODISCARD;
 /* This machine, as OCI names it: "amd64". */
-const char *image_architecture(void);
-void image_done(struct image *image);
-#define auto_image auto_(image_done)
+const char *bundle_architecture(void);
+void bundle_done(struct bundle *bundle);
+#define auto_bundle auto_(bundle_done)

@@ -1,4 +1,4 @@
-#include "worker/image.h"
+#include "worker/bundle.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -17,40 +17,40 @@ static const char architecture[] = "riscv64";
 #endif
 
 static const char *const format_names[] = {
-	[IMAGE_AUTO] = "auto",
-	[IMAGE_TAR] = "tar",
-	[IMAGE_OCI_LAYOUT] = "oci-layout",
-	[IMAGE_DOCKER_ARCHIVE] = "docker-archive",
+	[BUNDLE_AUTO] = "auto",
+	[BUNDLE_TAR] = "tar",
+	[BUNDLE_OCI_LAYOUT] = "oci-layout",
+	[BUNDLE_DOCKER_ARCHIVE] = "docker-archive",
 };
 
-bool image_parse_format(const char *text, enum image_format *ret)
+bool bundle_parse_format(const char *text, enum bundle_format *ret)
 {
 	for (size_t i = 0; i < ARRAY_LEN(format_names); i++) {
 		if (str_eq(text, format_names[i])) {
-			*ret = (enum image_format)i;
+			*ret = (enum bundle_format)i;
 			return true;
 		}
 	}
 	return false;
 }
 
-const char *image_architecture(void)
+const char *bundle_architecture(void)
 {
 	return architecture;
 }
 
 /* A root file system may have a file of one of these names, hence the second look. */
-static enum image_format detect(const struct survey *survey)
+static enum bundle_format detect(const struct survey *survey)
 {
 	const struct member *manifest = survey_find(survey, "manifest.json");
 
 	if (survey->is_plain)
-		return IMAGE_TAR;
+		return BUNDLE_TAR;
 	if (survey_find(survey, "index.json") && survey_find(survey, "oci-layout"))
-		return IMAGE_OCI_LAYOUT;
+		return BUNDLE_OCI_LAYOUT;
 	if (manifest && manifest->text && strstr(manifest->text, "\"Layers\""))
-		return IMAGE_DOCKER_ARCHIVE;
-	return IMAGE_TAR;
+		return BUNDLE_DOCKER_ARCHIVE;
+	return BUNDLE_TAR;
 }
 
 static int check_platform(const json_t *config, struct err *err)
@@ -105,41 +105,41 @@ static int pick_config(const json_t *config, json_t *picked, struct err *err)
 	return 0;
 }
 
-static int write_config(struct image *image, const json_t *config, struct err *err)
+static int write_config(struct bundle *bundle, const json_t *config, struct err *err)
 {
 	auto_json json_t *picked = json_object();
 
 	if (check_platform(config, err) < 0 ||
 	    pick_config(json_object_get(config, "config"), picked, err) < 0)
 		return -1;
-	image->config = json_dumps(picked, JSON_COMPACT);
-	if (!image->config)
+	bundle->config = json_dumps(picked, JSON_COMPACT);
+	if (!bundle->config)
 		return err_set(err, ERR_UNAVAILABLE, "no memory for the image's config");
-	if (strlen(image->config) > IMAGE_CONFIG_BYTES)
+	if (strlen(bundle->config) > BUNDLE_CONFIG_BYTES)
 		return err_set(err, ERR_TOO_LARGE, "the image's config is larger than 64 KiB");
 	return 0;
 }
 
-int image_read(struct image *ret, const struct survey *survey, enum image_format format,
-               struct err *err)
+int bundle_read(struct bundle *ret, const struct survey *survey, enum bundle_format format,
+                struct err *err)
 {
 	auto_json json_t *config = NULL;
 
-	*ret = (struct image){.format = format == IMAGE_AUTO ? detect(survey) : format};
-	if (ret->format == IMAGE_TAR) {
+	*ret = (struct bundle){.format = format == BUNDLE_AUTO ? detect(survey) : format};
+	if (ret->format == BUNDLE_TAR) {
 		ret->config = mem_strdup("{}");
 		return 0;
 	}
 	if (survey->is_plain)
 		return err_set(err, ERR_INVALID, "the archive is not an image archive (%s)",
 		               format_names[ret->format]);
-	int r = ret->format == IMAGE_OCI_LAYOUT ? manifest_read_oci(ret, survey, &config, err)
-	                                        : manifest_read_docker(ret, survey, &config, err);
+	int r = ret->format == BUNDLE_OCI_LAYOUT ? manifest_read_oci(ret, survey, &config, err)
+	                                         : manifest_read_docker(ret, survey, &config, err);
 	return r < 0 ? -1 : write_config(ret, config, err);
 }
 
-void image_done(struct image *image)
+void bundle_done(struct bundle *bundle)
 {
-	free(image->config);
-	*image = (struct image){0};
+	free(bundle->config);
+	*bundle = (struct bundle){0};
 }
