@@ -48,6 +48,10 @@ static ssize_t on_recv(wslay_event_context_ptr framing, uint8_t *to, size_t len,
 	struct ws *ws = ctx;
 	ssize_t n;
 
+	if (ws->paused) {
+		wslay_event_set_error(framing, WSLAY_ERR_WOULDBLOCK);
+		return -1;
+	}
 	if (buf_len(&ws->early) > 0) {
 		size_t take = MIN(len, buf_len(&ws->early));
 
@@ -302,8 +306,9 @@ void ws_pause(struct ws *ws, bool paused)
 	if (ws->paused == paused || ws->dead || ws->closing)
 		return;
 	ws->paused = paused;
-	if (!ws->in_callback)
-		push(ws);
+	if (!paused && buf_len(&ws->early) > 0)
+		loop_timer_in(ws->loop, &ws->timer, 0, on_kick, ws);
+	push(ws);
 }
 
 /* --- handshake --- */

@@ -1,0 +1,143 @@
+#include "api/api.h"
+
+#include "api/call.h"
+#include "api/hub.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/must.h"
+#include "http/request.h"
+
+struct api *api_new(const struct api_config *config)
+{
+	struct api *api = mem_new(struct api);
+
+	api->loop = config->loop;
+	api->store = config->store;
+	api->config = config->config;
+	api->engine = config->engine;
+	api->sandboxes_fd = config->sandboxes_fd;
+	api->spool_fd = config->spool_fd;
+	api->state_path = mem_strdup(config->state_path);
+	api->started_ms = io_real_ms();
+	api->hub = hub_new(config->store);
+	return api;
+}
+
+void api_free(struct api *api)
+{
+	if (!api)
+		return;
+	hub_free(api->hub);
+	mem_freep(&api->state_path);
+	mem_freep(&api);
+}
+
+void api_on_event(const struct event *event, void *ctx)
+{
+	struct api *api = ctx;
+
+	hub_publish(api->hub, event);
+}
+
+void api_on_refuse(struct request *request, enum err_code code, const char *detail, void *ctx)
+{
+	struct err err = {0};
+	json_t *problem;
+	auto_free char *text = NULL;
+
+	(void)err_set(&err, code, "%s", detail); /* always -1 */
+	problem = call_problem(&err);
+	text = json_dumps(problem, JSON_COMPACT);
+	json_decref(problem);
+	request_answer(request, err_http(code), "application/problem+json", text, strlen(text));
+}
+
+/* --- from headers to the handler --- */
+
+struct query_check {
+	const struct route *route;
+	struct err *err;
+	int result;
+};
+
+static bool on_query(const char *name, const char *value, void *ctx)
+{
+	struct query_check *check = ctx;
+
+	check->result = route_check_query(check->route, name, value, check->err);
+	return check->result == 0;
+}
+
+static void on_body(struct request *request, const char *bytes, size_t len, void *ctx)
+{
+	struct call *call = ctx;
+	struct err err = {0};
+
+	if (schema_read(schema_find(call->route->request), bytes, len, &call->body, &err) < 0)
+		call_fail(call, &err);
+	else
+		call_with_key(call, bytes, len, call->route->handler);
+}
+
+/* The body never became complete: the client went, or the server refused its size. */
+static void on_cut_off(struct request *request, bool gone, void *ctx)
+{
+	call_done(ctx);
+}
+
+static void on_whole_body(struct request *request, const char *bytes, size_t len, void *ctx)
+{
+	request_set_on_end(request, NULL, NULL);
+	on_body(request, bytes, len, ctx);
+}
+
+static void proceed(struct call *call)
+{
+	auto_free char *seed = NULL;
+
+	switch (call->route->body) {
+	case ROUTE_JSON:
+		request_set_on_end(call->request, on_cut_off, call);
+		request_read_body(call->request, LIMIT_JSON_BODY_BYTES, on_whole_body, call);
+		return;
+	case ROUTE_RAW:
+		/* The bytes are not here yet; name and length must do. */
+		seed = mem_printf("%s %s %llu", call_query(call, "name", ""),
+				  call_query(call, "format", ""),
+				  (unsigned long long)request_body_length(call->request));
+		call_with_key(call, seed, strlen(seed), call->route->handler);
+		return;
+	case ROUTE_NONE:
+		call->route->handler(call);
+		return;
+	}
+}
+
+void api_on_request(struct request *request, void *ctx)
+{
+	struct api *api = ctx;
+	const struct route *route = NULL;
+	char *params[ROUTE_PARAMS] = {0};
+	struct query_check check = {0};
+	struct err err = {0};
+	struct call *call;
+	char allow[64];
+
+	if (route_match(request_method(request), request_path(request), &route, params, allow,
+			&err) < 0) {
+		if (err.code == ERR_METHOD)
+			request_add_header(request, "Allow", allow);
+		api_on_refuse(request, err.code, err.msg, api);
+		return;
+	}
+	call = call_new(api, request, route);
+	memcpy(call->params, params, sizeof(params));
+	check.route = route;
+	check.err = &err;
+	request_each_query(request, on_query, &check);
+	if (check.result < 0)
+		call_fail(call, &err);
+	else
+		proceed(call);
+}

@@ -1,0 +1,35 @@
+/*
+ * The REST interface: routes.def says what there is, one file per resource does it. Lives in the
+ * daemon, on the loop's thread; reaches sandboxes only through struct engine.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+
+struct config;
+struct engine;
+struct event;
+struct loop;
+struct request;
+struct store;
+
+struct api;
+
+struct api_config {
+	struct loop *loop;
+	struct store *store;
+	const struct config *config;
+	struct engine *engine;
+	int sandboxes_fd; /* $STATE/sandboxes; not owned */
+	int spool_fd;     /* $STATE/tmp; not owned */
+	const char *state_path;
+};
+
+struct api *api_new(const struct api_config *config);
+void api_free(struct api *api);
+/* For struct server_config: a request whose headers are complete. */
+void api_on_request(struct request *request, void *api);
+void api_on_refuse(struct request *request, enum err_code code, const char *detail, void *api);
+/* For store_listen: followers of events hear it. */
+void api_on_event(const struct event *event, void *api);

@@ -1,0 +1,35 @@
+/*
+ * Request bodies, already of the right shape (schema.h), as our own structs. Pure.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "base/err.h"
+#include "model/config.h"
+#include "model/exec.h"
+#include "model/spec.h"
+
+/* SandboxRequest on top of its profile, validated. *ret is initialised on success only. */
+int decode_spec(const json_t *body, const struct config *config, struct spec *ret,
+		struct err *err) NODISCARD;
+
+struct decode_exec {
+	struct exec *exec; /* owned: argv, user, cwd, tty, background */
+	struct strings env;
+	const char *input; /* points into the body; NULL: none */
+	size_t input_len;
+	uint64_t rows, cols, timeout_ms;
+	bool has_stdin;
+	bool attach;
+};
+/* ExecRequest for this sandbox; what is left out comes from the sandbox. */
+int decode_exec(const json_t *body, const struct id *sandbox, const struct spec *spec,
+		struct decode_exec *ret, struct err *err) NODISCARD;
+void decode_exec_done(struct decode_exec *decoded);
+/* "TERM", "SIGTERM" or "15". */
+int decode_signal(const char *text, int *ret, struct err *err) NODISCARD;
+/* An object of texts as key=value entries on top of what is there. */
+int decode_entries(const json_t *map, struct strings *to,
+		   int (*check)(const char *entry, struct err *err), struct err *err) NODISCARD;

@@ -1,0 +1,143 @@
+#include <stdio.h>
+
+#include "api/call.h"
+#include "api/encode.h"
+#include "api/hub.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "http/request.h"
+#include "http/sse.h"
+#include "store/store.h"
+
+/* --- a page --- */
+
+static int after_of(const struct call *call, uint64_t *ret, struct err *err)
+{
+	const char *cursor = call_query(call, "cursor", NULL);
+
+	*ret = call_query_u64(call, "after", 0);
+	if (cursor && str_to_u64(cursor, ret) < 0)
+		return err_set(err, ERR_INVALID, "'cursor' is not one of ours");
+	return 0;
+}
+
+static void answer_page(struct call *call, const char *sandbox)
+{
+	struct event_filter filter = {.sandbox = sandbox,
+				      .limit = call_query_u64(call, "limit", 0)};
+	struct event_page page = {0};
+	char cursor[24] = "";
+	struct err err = {0};
+	json_t *items;
+
+	if (filter.limit > LIMIT_PAGE)
+		(void)err_set(&err, ERR_INVALID, "'limit' can be at most %d", LIMIT_PAGE);
+	if (err.code != ERR_OK || after_of(call, &filter.after, &err) < 0 ||
+	    store_event_list(call->api->store, &filter, &page, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	items = json_array();
+	for (size_t i = 0; i < page.count; i++)
+		json_array_append_new(items, encode_event(&page.items[i]));
+	if (page.more) {
+		const struct event *last = &page.items[page.count - 1];
+
+		(void)snprintf(cursor, sizeof(cursor), "%llu",
+			       (unsigned long long)(sandbox ? last->sandbox_seq : last->seq));
+	}
+	call_answer(call, 200, encode_page(items, cursor));
+	event_page_done(&page);
+}
+
+/* --- a stream --- */
+
+struct feed {
+	struct sse *sse;
+	struct hub_follower follower;
+};
+
+static bool send_one(uint64_t number, const char *kind, const char *json, void *ctx)
+{
+	struct feed *feed = ctx;
+	char id[24];
+
+	(void)snprintf(id, sizeof(id), "%llu", (unsigned long long)number); /* 20 digits at most */
+	return sse_send(feed->sse, id, kind, json) == 0;
+}
+
+static void pump(struct feed *feed)
+{
+	struct err err = {0};
+
+	if (hub_take(&feed->follower, send_one, feed, &err) < 0) {
+		log_error("an event stream ends", LOG_ERR(&err));
+		sse_finish(feed->sse);
+	}
+}
+
+static void on_news(struct hub_follower *follower, void *ctx)
+{
+	pump(ctx);
+}
+
+static void on_writable(struct sse *sse, void *ctx)
+{
+	pump(ctx);
+}
+
+static void on_end(struct sse *sse, bool gone, void *ctx)
+{
+	struct feed *feed = ctx;
+
+	hub_unfollow(&feed->follower);
+	mem_freep(&feed);
+}
+
+static void answer_stream(struct call *call, const char *sandbox)
+{
+	static const struct sse_ops ops = {on_writable, on_end};
+	const char *last = request_header(call->request, "Last-Event-ID");
+	struct err err = {0};
+	struct feed *feed;
+	uint64_t after;
+
+	if (after_of(call, &after, &err) < 0 || (last && str_to_u64(last, &after) < 0)) {
+		if (err.code == ERR_OK)
+			(void)err_set(&err, ERR_INVALID, "Last-Event-ID is a number"); /* always -1 */
+		call_fail(call, &err);
+		return;
+	}
+	feed = mem_new(struct feed);
+	hub_follow(call->api->hub, &feed->follower, sandbox, after, on_news, feed);
+	feed->sse = sse_open(call->request, &ops, feed);
+	pump(feed);
+	call_done(call);
+}
+
+void handle_events(struct call *call)
+{
+	if (sse_is_wanted(call->request))
+		answer_stream(call, NULL);
+	else
+		answer_page(call, NULL);
+}
+
+void handle_sandbox_events(struct call *call)
+{
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	/* Events outlive their sandbox: an id that is no row any more still has them. */
+	const char *id = call->params[0];
+
+	if (!id_is_valid(id, "sb")) {
+		if (call_sandbox(call, &sandbox) < 0)
+			return;
+		id = sandbox->id.text;
+	}
+	if (sse_is_wanted(call->request))
+		answer_stream(call, id);
+	else
+		answer_page(call, id);
+}
