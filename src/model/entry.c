@@ -57,13 +57,18 @@ static bool is_label_edge(char c)
 	return (c >= 'a' && c <= 'z') || is_digit(c);
 }
 
+static bool is_label_mark(char c)
+{
+	return c == '.' || c == '_' || c == '/' || c == '-';
+}
+
 static bool is_label_key(const char *key, size_t len)
 {
 	if (len == 0 || len > LABEL_KEY_LEN || !is_label_edge(key[0]) ||
 	    !is_label_edge(key[len - 1]))
 		return false;
 	for (size_t i = 0; i < len; i++) {
-		if (!is_label_edge(key[i]) && memchr("._/-", key[i], 4) == NULL)
+		if (!is_label_edge(key[i]) && !is_label_mark(key[i]))
 			return false;
 	}
 	return true;

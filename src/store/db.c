@@ -63,7 +63,7 @@ void db_rollback(struct db *db)
 
 int db_query_int(struct db *db, const char *text, int64_t *ret, struct err *err)
 {
-	sqlite3_stmt *statement;
+	sqlite3_stmt *statement = NULL;
 	int r;
 
 	if (db_prepare(db, text, NULL, 0, &statement, err) < 0)

@@ -9,7 +9,10 @@ static char *put_escaped(char *to, const char *text)
 	for (; *text != '\0'; text++) {
 		if (*text == '\\' || *text == '\n')
 			*to++ = '\\';
-		*to++ = *text == '\n' ? 'n' : *text;
+		if (*text == '\n')
+			*to++ = 'n';
+		else
+			*to++ = *text;
 	}
 	return to;
 }
@@ -41,7 +44,10 @@ void unpack_strings(const char *text, struct strings *list)
 
 			if (escape)
 				i++;
-			*to++ = escape && text[i] == 'n' ? '\n' : text[i];
+			if (escape && text[i] == 'n')
+				*to++ = '\n';
+			else
+				*to++ = text[i];
 		}
 		strings_take(list, item);
 		text += text[len] == '\n' ? len + 1 : len;

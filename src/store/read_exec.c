@@ -93,7 +93,7 @@ int store_exec_list(struct store *store, const struct exec_filter *filter, struc
 	    cursor_read(filter->cursor, &after, err) < 0 ||
 	    begin_list(store, filter, after, limit, &row, err) < 0)
 		return -1;
-	page.items = mem_resize(NULL, limit + 1, sizeof(*page.items));
+	page.items = mem_resize(NULL, limit + 1, sizeof(struct exec *));
 	while ((r = db_step(&store->reader, row, err)) > 0)
 		page.items[page.count++] = take_exec(row);
 	if (r < 0) {

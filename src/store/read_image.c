@@ -67,7 +67,7 @@ static int read_page(struct store *store, const char *after, size_t limit, struc
 
 	if (db_begin(&store->reader, SQL_IMAGE_LIST, values, 2, &row, err) < 0)
 		return -1;
-	page->items = mem_resize(NULL, limit + 1, sizeof(*page->items));
+	page->items = mem_resize(NULL, limit + 1, sizeof(struct image *));
 	while ((r = db_step(&store->reader, row, err)) > 0)
 		page->items[page->count++] = take_image(row);
 	if (r < 0)

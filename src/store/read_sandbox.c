@@ -9,7 +9,7 @@
 #include "store/pack.h"
 #include "store/store_impl.h"
 
-enum { VALUES_MOST = SANDBOX_STATE_COUNT_ + 2 * LIMIT_LABELS + 4 };
+enum { VALUES_MOST = SANDBOX_STATE_COUNT_ + 2 * LIMIT_LABELS + 4, QUERY_BYTES = 64 * 1024 };
 
 /* Columns in the order of SANDBOX_COLUMNS. */
 static void take_spec(sqlite3_stmt *row, struct spec *spec)
@@ -192,7 +192,7 @@ static int read_rows(struct store *store, struct query *query, size_t limit,
 
 	if (db_prepare(&store->reader, text, query->values, query->count, &row, err) < 0)
 		return -1;
-	page->items = mem_resize(NULL, limit + 1, sizeof(*page->items));
+	page->items = mem_resize(NULL, limit + 1, sizeof(struct sandbox *));
 	while ((r = db_step(&store->reader, row, err)) > 0) {
 		if (take_sandbox(row, &page->items[page->count], err) < 0) {
 			r = -1;
@@ -230,7 +230,7 @@ int store_sandbox_list(struct store *store, const struct sandbox_filter *filter,
 	size_t limit = 0;
 	int r = -1;
 
-	buf_init(&query.text, 64 * 1024);
+	buf_init(&query.text, QUERY_BYTES);
 	must(buf_puts(&query.text, db_text(SQL_SANDBOX_LIST)) == 0);
 	if (cursor_check_limit(filter->limit, &limit, err) == 0 &&
 	    cursor_read(filter->cursor, &after, err) == 0) {

@@ -180,7 +180,8 @@ static int create_file(const char *path, struct err *err)
 static int check_integrity(struct db *db, struct err *err)
 {
 	auto_free char *answer = NULL;
-	sqlite3_stmt *statement;
+	sqlite3_stmt *statement = NULL;
+	char shown[80];
 	int r;
 
 	if (db_prepare(db, "PRAGMA quick_check(1)", NULL, 0, &statement, err) < 0)
@@ -193,12 +194,13 @@ static int check_integrity(struct db *db, struct err *err)
 		return -1;
 	if (answer != NULL && str_eq(answer, "ok"))
 		return 0;
-	for (char *c = answer; c != NULL && *c != '\0'; c++)
-		*c = *c == '\n' ? ' ' : *c;
+	if (answer == NULL)
+		return err_set(err, ERR_IO, "the store %s did not answer its check", db->path);
+	str_escape(shown, sizeof(shown), answer, strlen(answer));
 	return err_set(err, ERR_IO,
-	               "the store %s is damaged (%.80s): put back a copy of it, or move it away to "
+	               "the store %s is damaged (%s): put back a copy of it, or move it away to "
 	               "begin with an empty one",
-	               db->path, answer != NULL ? answer : "no answer");
+	               db->path, shown);
 }
 
 static int open_all(struct store *store, const char *vfs, struct err *err)

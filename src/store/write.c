@@ -67,17 +67,17 @@ static struct value value_id(const struct id *id)
 	return value_text(id->text[0] != '\0' ? id->text : NULL);
 }
 
+/* Labels are key=value: whoever made the sandbox has checked them (spec_validate). */
 static void put_labels(struct store_write *write, const struct sandbox *sandbox)
 {
 	add(write, SQL_LABELS_CLEAR, value_text(sandbox->id.text));
 	for (size_t i = 0; i < sandbox->spec.labels.count; i++) {
-		auto_free char *key = mem_strdup(sandbox->spec.labels.items[i]);
-		char *equals = strchr(key, '=');
+		const char *label = sandbox->spec.labels.items[i];
+		size_t len = strcspn(label, "=");
+		auto_free char *key = mem_strndup(label, len);
 
-		if (equals != NULL)
-			*equals = '\0';
 		add(write, SQL_LABEL_ADD, value_text(sandbox->id.text), value_int(i),
-		    value_text(key), value_text(equals != NULL ? equals + 1 : ""));
+		    value_text(key), value_text(label[len] == '=' ? label + len + 1 : ""));
 	}
 }
 
@@ -182,7 +182,7 @@ void store_put_event(struct store_write *write, const struct event *event)
 
 	*copy = *event;
 	copy->data = event->data != NULL ? mem_strdup(event->data) : NULL;
-	write->events = mem_resize(write->events, write->event_count + 1, sizeof(copy));
+	write->events = mem_resize(write->events, write->event_count + 1, sizeof(struct event *));
 	write->events[write->event_count++] = copy;
 	op = add(write, SQL_EVENT_ADD, value_id(&event->sandbox), value_int(event->time_ms),
 	         value_text(event_name(event->kind)), value_text(event->data));
