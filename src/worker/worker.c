@@ -183,14 +183,14 @@ static int run_sweep(const struct op *op, const struct wire_msg *msg)
 
 /* --- the parent --- */
 
-/* The exit status as waitid says it, 0 for a child that did its work; it is killed when the broker
- * goes away before it is done. */
-static int wait_child(pid_t pid, int *ret_signal)
+/* The exit status, 0 for a child that did its work, -1 and the signal for one that was killed. It
+ * is killed here when watch_fd (-1: none) hangs up before it is done. */
+static int wait_child(pid_t pid, int watch_fd, int *ret_signal)
 {
 	auto_close int child_fd = proc_pidfd_open(pid);
 	struct pollfd fds[] = {
 		{.fd = child_fd, .events = POLLIN},
-		{.fd = WORKER_SOCKET_FD, .events = POLLRDHUP},
+		{.fd = watch_fd, .events = POLLRDHUP},
 	};
 	siginfo_t info = {0};
 
@@ -205,7 +205,7 @@ static int wait_child(pid_t pid, int *ret_signal)
 }
 
 static int fork_and_wait(const struct op *op, const struct wire_msg *msg,
-                         int (*run)(const struct op *op, const struct wire_msg *msg),
+                         int (*run)(const struct op *op, const struct wire_msg *msg), int watch_fd,
                          struct err *err)
 {
 	int signal_number = 0;
@@ -215,7 +215,7 @@ static int fork_and_wait(const struct op *op, const struct wire_msg *msg,
 		return err_sys(err, errno, "start a worker process");
 	if (pid == 0)
 		_exit(run(op, msg));
-	int status = wait_child(pid, &signal_number);
+	int status = wait_child(pid, watch_fd, &signal_number);
 	if (status == 0)
 		return 0;
 	return err_set(err, ERR_INTERNAL, "%s: the worker process died (signal %d)", op->about,
@@ -255,10 +255,10 @@ static int serve(const struct wire_msg *msg)
 		              (int)msg->type, msg->fd_count);
 		return answer_error(msg, &err);
 	}
-	if (fork_and_wait(op, msg, run_op, &err) == 0)
+	if (fork_and_wait(op, msg, run_op, WORKER_SOCKET_FD, &err) == 0)
 		return 0;
 	log_error("request failed", LOG_ERR(&err));
-	if (op->builds && fork_and_wait(op, msg, run_sweep, &swept) < 0)
+	if (op->builds && fork_and_wait(op, msg, run_sweep, -1, &swept) < 0)
 		log_error("cannot clean up after it", LOG_ERR(&swept));
 	return answer_error(msg, &err);
 }
