@@ -19,8 +19,9 @@ int caps_raise_permitted(void) NODISCARD;
 bool caps_has(int cap); /* effective */
 int caps_no_new_privs(void) NODISCARD;
 int caps_not_dumpable(void) NODISCARD;
-/* setgroups(0) (where the namespace has not denied it), setresgid, setresuid, and a check that it cannot be undone unless keep != 0: then
- * these capabilities stay permitted and effective across the change (PR_SET_KEEPCAPS). */
+/* setgroups(0) (where the namespace has not denied it), setresgid, setresuid, and a check that it
+ * cannot be undone unless keep != 0: then these capabilities stay permitted and effective across
+ * the change (PR_SET_KEEPCAPS). */
 int caps_become(uid_t uid, gid_t gid, uint64_t keep) NODISCARD;
 /* Closes every fd not in the list (sorted or not; count small). */
 int caps_close_fds_except(const int *keep, size_t count) NODISCARD;

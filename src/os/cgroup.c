@@ -188,7 +188,7 @@ static int give_files(const struct cgroup *cgroup, uid_t uid)
 }
 
 int cgroup_create(const struct cgroup_layout *layout, const char *name,
-		  const struct cgroup_limits *limits, uid_t keeper_uid, struct cgroup *ret)
+                  const struct cgroup_limits *limits, uid_t keeper_uid, struct cgroup *ret)
 {
 	auto_(cgroup_done) struct cgroup cgroup;
 	const struct cgroup_ops *ops = ops_of(layout->version);
@@ -368,7 +368,8 @@ static void close_dirp(DIR **dir)
 		(void)closedir(*dir); /* read only: nothing to lose */
 }
 
-int cgroup_each(const struct cgroup_layout *layout, void (*fn)(const char *name, void *ctx), void *ctx)
+int cgroup_each(const struct cgroup_layout *layout, void (*fn)(const char *name, void *ctx),
+                void *ctx)
 {
 	for (size_t i = 0; i < cgroup_hierarchies(layout->version); i++) {
 		auto_close int folder = open_folder(layout, i);

@@ -10,21 +10,29 @@
 
 #include "base/base.h"
 
-enum cgroup_controller { CGROUP_MEMORY, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_PIDS, CGROUP_FREEZER, CGROUP_CONTROLLERS_ };
+enum cgroup_controller {
+	CGROUP_MEMORY,
+	CGROUP_CPU,
+	CGROUP_CPUACCT,
+	CGROUP_PIDS,
+	CGROUP_FREEZER,
+	CGROUP_CONTROLLERS_
+};
 
 struct cgroup_layout {
 	int version; /* 1, 2, or 0: none usable */
-	/* v2: only [0] is used. v1: mount point + our parent group for each controller; "" if absent.
-	 * Two controllers mounted together have the same path. */
+	/* v2: only [0] is used. v1: mount point + our parent group for each controller; "" if
+	 * absent. Two controllers mounted together have the same path. */
 	char base[CGROUP_CONTROLLERS_][256];
 	bool has[CGROUP_CONTROLLERS_];
 };
 
 /* From /proc/self/mountinfo and /proc/self/cgroup (or the texts given, for tests). Chooses where a
- * folder `cloche` can be made: on v1 the hierarchy's root or own group, on v2 the delegated own group. */
+ * folder `cloche` can be made: on v1 the hierarchy's root or own group, on v2 the delegated own
+ * group. */
 int cgroup_detect(struct cgroup_layout *ret) NODISCARD;
 int cgroup_detect_from(const char *mountinfo, const char *self_cgroup, const char *prefix,
-		       struct cgroup_layout *ret) NODISCARD;
+                       struct cgroup_layout *ret) NODISCARD;
 
 struct cgroup_limits {
 	uint64_t memory;    /* bytes; UINT64_MAX = none. Swap is forbidden where the kernel can. */
@@ -39,7 +47,8 @@ enum cgroup_part { CGROUP_TOP, CGROUP_KEEPER, CGROUP_INIT, CGROUP_WORK, CGROUP_P
  * the broker's start, before any child. */
 int cgroup_enter_leaf(const struct cgroup_layout *layout) NODISCARD;
 
-/* Directory fds of one sandbox: [controller][part]; on v2 all controllers share the same fds ([0]). */
+/* Directory fds of one sandbox: [controller][part]; on v2 all controllers share the same fds ([0]).
+ */
 struct cgroup {
 	int version;
 	int dir[CGROUP_CONTROLLERS_][CGROUP_PARTS_];
@@ -47,12 +56,14 @@ struct cgroup {
 
 void cgroup_init(struct cgroup *cgroup); /* all -1 */
 void cgroup_done(struct cgroup *cgroup); /* closes */
-/* Makes cloche/<name>/{keeper,init,work}, writes limits to `work` (memory, pids, cpu) and small fixed
- * ones to keeper and init; opens the dirs; gives the files the keeper needs later (to freeze) to
- * keeper_uid, unless that is (uid_t)-1. Idempotent. With layout version 0 there are no groups: *ret is
- * empty, and attach, limits and remove on it do nothing; the caller decides whether it may start so. */
+/* Makes cloche/<name>/{keeper,init,work}, writes limits to `work` (memory, pids, cpu) and small
+ * fixed ones to keeper and init; opens the dirs; gives the files the keeper needs later (to freeze)
+ * to keeper_uid, unless that is (uid_t)-1. Idempotent. With layout version 0 there are no groups:
+ * *ret is empty, and attach, limits and remove on it do nothing; the caller decides whether it may
+ * start so. */
 int cgroup_create(const struct cgroup_layout *layout, const char *name,
-		  const struct cgroup_limits *limits, uid_t keeper_uid, struct cgroup *ret) NODISCARD;
+                  const struct cgroup_limits *limits, uid_t keeper_uid,
+                  struct cgroup *ret) NODISCARD;
 /* Opens what exists of a sandbox's groups; parts that are missing are -1. */
 int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgroup *ret) NODISCARD;
 /* Of the work part. */
@@ -63,15 +74,18 @@ int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid)
 int cgroup_clone_fd(const struct cgroup *cgroup, enum cgroup_part part);
 /* Waits until everything is frozen (-ETIMEDOUT: it stays on its way there). -EOPNOTSUPP without a
  * freezer. */
-int cgroup_freeze(const struct cgroup *cgroup, enum cgroup_part part, bool on, int timeout_ms) NODISCARD;
-/* SIGKILL to everything below the group (all parts), repeated until empty or timeout. Needs rights on
- * the processes (v1) or on cgroup.kill (v2). Never from inside the group. -ETIMEDOUT. The group is of
- * no use afterwards: on v1 it may no longer fork. */
+int cgroup_freeze(const struct cgroup *cgroup, enum cgroup_part part, bool on,
+                  int timeout_ms) NODISCARD;
+/* SIGKILL to everything below the group (all parts), repeated until empty or timeout. Needs rights
+ * on the processes (v1) or on cgroup.kill (v2). Never from inside the group. -ETIMEDOUT. The group
+ * is of no use afterwards: on v1 it may no longer fork. */
 int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeout_ms) NODISCARD;
-/* rmdir of all parts in all hierarchies; missing ones are fine. -EBUSY while processes are inside. */
+/* rmdir of all parts in all hierarchies; missing ones are fine. -EBUSY while processes are inside.
+ */
 int cgroup_remove(const struct cgroup_layout *layout, const char *name) NODISCARD;
 /* Calls fn for each sandbox folder below cloche/ in any hierarchy (names repeat). */
-int cgroup_each(const struct cgroup_layout *layout, void (*fn)(const char *name, void *ctx), void *ctx);
+int cgroup_each(const struct cgroup_layout *layout, void (*fn)(const char *name, void *ctx),
+                void *ctx);
 
 struct cgroup_usage {
 	uint64_t cpu_us;

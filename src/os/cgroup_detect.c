@@ -1,7 +1,8 @@
 /*
  * Where groups can be made, from the mount table and our own membership. On v1 the root of each
  * hierarchy is preferred and our own group is taken where only that is writable (an ordinary user
- * who was handed one). On v2 it is the other way round: a service manager owns the root and delegates.
+ * who was handed one). On v2 it is the other way round: a service manager owns the root and
+ * delegates.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,8 @@
 enum { MOUNTINFO_BYTES = 4 * 1024 * 1024, SELF_BYTES = 64 * 1024, PATH_BYTES = 512 };
 
 static const char *const controller_names[CGROUP_CONTROLLERS_] = {
-	[CGROUP_MEMORY] = "memory",   [CGROUP_CPU] = "cpu",         [CGROUP_CPUACCT] = "cpuacct",
-	[CGROUP_PIDS] = "pids",       [CGROUP_FREEZER] = "freezer",
+	[CGROUP_MEMORY] = "memory", [CGROUP_CPU] = "cpu",         [CGROUP_CPUACCT] = "cpuacct",
+	[CGROUP_PIDS] = "pids",     [CGROUP_FREEZER] = "freezer",
 };
 
 struct detection {
@@ -98,11 +99,11 @@ static void own_group(const char *self_cgroup, const char *controller, char *out
 		const char *next = strchr(line, '\n');
 		size_t len = next ? (size_t)(next - line) : strlen(line);
 		const char *names = memchr(line, ':', len);
-		const char *path = names ? memchr(names + 1, ':', len - (size_t)(names + 1 - line))
-					 : NULL;
+		const char *path =
+			names ? memchr(names + 1, ':', len - (size_t)(names + 1 - line)) : NULL;
 		if (path && has_word(names + 1, (size_t)(path - names - 1), ',', controller)) {
 			(void)snprintf(out, size, "%.*s", (int)(line + len - path - 1),
-				       path + 1); /* a cut path is not writable */
+			               path + 1); /* a cut path is not writable */
 			return;
 		}
 		line = next ? next + 1 : NULL;
@@ -129,7 +130,7 @@ static bool is_writable(const char *dir, const char *file)
 }
 
 static bool make_path(char *out, size_t size, const struct detection *detection, const char *point,
-		      const char *group)
+                      const char *group)
 {
 	int n = snprintf(out, size, "%s%s%s", detection->prefix, point, group);
 
@@ -144,17 +145,17 @@ static void take_v1(struct detection *detection, const struct mount_line *mount)
 		char *base = detection->v1.base[i];
 		size_t size = sizeof(detection->v1.base[i]);
 
-		if (detection->v1.has[i] || !has_word(mount->super_options,
-						      strlen(mount->super_options), ',',
-						      controller_names[i]))
+		if (detection->v1.has[i] ||
+		    !has_word(mount->super_options, strlen(mount->super_options), ',',
+		              controller_names[i]))
 			continue;
 		own_group(detection->self_cgroup, controller_names[i], group, sizeof(group));
 		bool is_found = make_path(base, size, detection, mount->point, "") &&
-				is_writable(base, ".");
+		                is_writable(base, ".");
 		if (!is_found)
 			is_found = make_path(base, size, detection, mount->point,
-					     below_mount(group, mount->root)) &&
-				   is_writable(base, ".");
+			                     below_mount(group, mount->root)) &&
+			           is_writable(base, ".");
 		detection->v1.has[i] = is_found;
 		if (!is_found)
 			base[0] = '\0';
@@ -228,7 +229,7 @@ static void take_v2(struct detection *detection, const struct mount_line *mount)
 }
 
 int cgroup_detect_from(const char *mountinfo, const char *self_cgroup, const char *prefix,
-		       struct cgroup_layout *ret)
+                       struct cgroup_layout *ret)
 {
 	auto_free char *copy = strdup(mountinfo);
 	struct detection detection = {

@@ -13,7 +13,7 @@ struct cgroup_ops {
 	/* Makes a group ready to have children: dir is <base>, cloche/ or cloche/<name>. */
 	int (*enable)(int dir);
 	int (*set_limits)(const struct cgroup *cgroup, enum cgroup_part part,
-			  const struct cgroup_limits *limits);
+	                  const struct cgroup_limits *limits);
 	int (*freeze)(const struct cgroup *cgroup, enum cgroup_part part, bool on);
 	int (*is_frozen)(const struct cgroup *cgroup, enum cgroup_part part);
 	/* One attempt to kill everything. */

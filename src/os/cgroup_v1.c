@@ -1,6 +1,6 @@
 /*
- * Version 1: each controller has its own tree. Killing is freeze, SIGKILL, thaw, because there is no
- * cgroup.kill and a fork bomb outruns a walk over cgroup.procs.
+ * Version 1: each controller has its own tree. Killing is freeze, SIGKILL, thaw, because there is
+ * no cgroup.kill and a fork bomb outruns a walk over cgroup.procs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static int set_cpu(int dir, uint64_t milli)
 }
 
 static int set_limits(const struct cgroup *cgroup, enum cgroup_part part,
-		      const struct cgroup_limits *limits)
+                      const struct cgroup_limits *limits)
 {
 	int pids = cgroup->dir[CGROUP_PIDS][part];
 	int r = set_memory(cgroup->dir[CGROUP_MEMORY][part], limits->memory);
@@ -102,7 +102,7 @@ static int kill_all(const struct cgroup *cgroup)
 		if (pids >= 0 && cgroup_write(pids, "pids.max", "0") < 0)
 			continue; /* helps against fork bombs; the walk below decides */
 	}
-	bool is_freezing = freeze(cgroup, CGROUP_TOP, true) == 0;
+	bool has_freezer = freeze(cgroup, CGROUP_TOP, true) == 0;
 	for (int i = 0; i < CGROUP_CONTROLLERS_; i++) {
 		for (int part = 0; part < CGROUP_PARTS_; part++) {
 			int dir = cgroup->dir[i][part];
@@ -111,9 +111,12 @@ static int kill_all(const struct cgroup *cgroup)
 				r = n;
 		}
 	}
-	/* A frozen process dies only when thawed. */
-	if (is_freezing && freeze(cgroup, CGROUP_TOP, false) < 0)
-		return -EIO;
+	/* A frozen process dies only when thawed, by us or by whoever froze its part. */
+	for (int part = 0; has_freezer && part < CGROUP_PARTS_; part++) {
+		int thawed = freeze(cgroup, (enum cgroup_part)part, false);
+		if (thawed < 0 && thawed != -EOPNOTSUPP)
+			r = thawed;
+	}
 	return r;
 }
 

@@ -39,12 +39,12 @@ static int set_cpu(int dir, uint64_t milli)
 	if (milli == UINT64_MAX)
 		return cgroup_write(dir, "cpu.max", "max 100000");
 	(void)snprintf(text, sizeof(text), "%llu %d", (unsigned long long)quota,
-		       CPU_PERIOD_US); /* cannot be too long */
+	               CPU_PERIOD_US); /* cannot be too long */
 	return cgroup_write(dir, "cpu.max", text);
 }
 
 static int set_limits(const struct cgroup *cgroup, enum cgroup_part part,
-		      const struct cgroup_limits *limits)
+                      const struct cgroup_limits *limits)
 {
 	int dir = cgroup->dir[0][part];
 	int r;

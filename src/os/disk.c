@@ -18,8 +18,8 @@
 
 /* What a probe may use: small enough to be overrun at once, large enough for an ext4 image. */
 enum { PROBE_BYTES = 8 << 20, PROBE_INODES = 64, PROBE_CHUNK = 1 << 20 };
-/* Less than this left is as good as nothing: few programs write single blocks. */
-enum { FULL_BYTES = 16 * 1024 };
+/* Less than this left is as good as nothing: ext4 keeps some for itself. */
+enum { FULL_BYTES = 64 * 1024 };
 
 static const char probe_name[] = ".disk-probe";
 /* Beyond every slot's number. */
@@ -51,8 +51,8 @@ static int make_tmpfs(const struct disk_spec *spec, int *ret_fd)
 	char options[96];
 
 	(void)snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0700",
-		       (unsigned long long)spec->bytes,
-		       (unsigned long long)spec->inodes); /* cannot be too long */
+	               (unsigned long long)spec->bytes,
+	               (unsigned long long)spec->inodes); /* cannot be too long */
 	return mount_new("tmpfs", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, ret_fd);
 }
 
@@ -167,7 +167,7 @@ static int try_backend(enum disk_backend backend, int probe_fd)
 
 	if (backend == DISK_LOOP) {
 		template = disk_loop_template(probe_fd, spec.bytes, spec.inodes);
-		if (template < 0)
+		if (template <0)
 			return template;
 		spec.loop_template_fd = template;
 	}

@@ -1,7 +1,7 @@
 /*
  * Disk limits (decision 10): one interface over project quota, loop images, tmpfs and sampling.
- * A backend yields an unattached mount (tmpfs, loop) or a directory `disk` (quota, sampled); the caller
- * puts upper/ and work/ on it. -errno; never logs.
+ * A backend yields an unattached mount (tmpfs, loop) or a directory `disk` (quota, sampled); the
+ * caller puts upper/ and work/ on it. -errno; never logs.
  */
 #pragma once
 
@@ -21,24 +21,24 @@ struct disk_spec {
 	enum disk_backend backend;
 	uint64_t bytes;
 	uint64_t inodes;
-	uint32_t project; /* quota: project id to use (unique per slot) */
+	uint32_t project;     /* quota: project id to use (unique per slot) */
 	int loop_template_fd; /* loop: from disk_loop_template; others ignore it */
 };
 
-/* The empty ext4 image that loop disks of this size start from, kept in dir_fd and made by mke2fs the
- * first time (some 50 ms and the only program ever run: at the broker's start, never on a request).
- * Returns it opened. -ENOENT: no mke2fs on this machine. */
+/* The empty ext4 image that loop disks of this size start from, kept in dir_fd and made by mke2fs
+ * the first time (some 50 ms and the only program ever run: at the broker's start, never on a
+ * request). Returns it opened. -ENOENT: no mke2fs on this machine. */
 int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes) NODISCARD;
 
-/* Readies sandbox_dir (a directory of ours) and returns a directory fd on which upper/ and work/ are to
- * be made: its new directory `disk` (quota, sampled) or the root of a new unattached mount (tmpfs, loop;
- * *ret_is_mount = true: attach it). What lies beside it in sandbox_dir does not count. A second call
- * finds the old files again, except on tmpfs. */
+/* Readies sandbox_dir (a directory of ours) and returns a directory fd on which upper/ and work/
+ * are to be made: its new directory `disk` (quota, sampled) or the root of a new unattached mount
+ * (tmpfs, loop; *ret_is_mount = true: attach it). What lies beside it in sandbox_dir does not
+ * count. A second call finds the old files again, except on tmpfs. */
 int disk_prepare(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_fd,
-		 bool *ret_is_mount) NODISCARD;
-/* Bytes and inodes used and whether either is exhausted. fd is what disk_prepare gave, or a directory
- * on it. One fstatfs, which needs no rights; only `sampled` walks the tree (blocking, as long as it has
- * entries, at most spec->inodes of them). */
+                 bool *ret_is_mount) NODISCARD;
+/* Bytes and inodes used and whether either is exhausted. fd is what disk_prepare gave, or a
+ * directory on it. One fstatfs, which needs no rights; only `sampled` walks the tree (blocking, as
+ * long as it has entries, at most spec->inodes of them). */
 struct disk_usage {
 	uint64_t bytes;
 	uint64_t inodes;

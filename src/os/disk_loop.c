@@ -31,8 +31,19 @@ static int run_mke2fs(int image_fd, uint64_t inodes)
 	int r = ENOENT, status;
 
 	(void)snprintf(count, sizeof(count), "%llu", (unsigned long long)inodes); /* fits */
-	char *argv[] = {"mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-N", count, "-E",
-			"lazy_itable_init=1,lazy_journal_init=1,nodiscard", "/proc/self/fd/3", NULL};
+	char *argv[] = {"mke2fs",
+	                "-q",
+	                "-F",
+	                "-t",
+	                "ext4",
+	                "-m",
+	                "0",
+	                "-N",
+	                count,
+	                "-E",
+	                "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+	                "/proc/self/fd/3",
+	                NULL};
 	char *envp[] = {NULL};
 	if (posix_spawn_file_actions_init(&files) != 0)
 		return -ENOMEM;
@@ -73,7 +84,7 @@ int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes)
 	char name[TEMPLATE_NAME_BYTES];
 
 	(void)snprintf(name, sizeof(name), "template-%llu-%llu.ext4", (unsigned long long)bytes,
-		       (unsigned long long)inodes); /* cannot be too long */
+	               (unsigned long long)inodes); /* cannot be too long */
 	int fd = path_open_plain(dir_fd, name, O_RDONLY, 0);
 	if (fd != -ENOENT)
 		return fd;
@@ -118,7 +129,7 @@ static int open_image(int template_fd, int sandbox_dir_fd)
 	if (from < 0)
 		return -errno;
 	auto_close int fd = openat(sandbox_dir_fd, new_image_name,
-				   O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	                           O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	int r = copy_sparse(from, fd);

@@ -1,6 +1,6 @@
 /*
- * Counting a tree that its owner may change meanwhile. Directories are entered by name below an open
- * parent and left by closing: going up by ".." could lead anywhere when one is moved.
+ * Counting a tree that its owner may change meanwhile. Directories are entered by name below an
+ * open parent and left by closing: going up by ".." could lead anywhere when one is moved.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -20,7 +20,7 @@ enum {
 	FS_TRUNCATE = 1 << 14,  /* ABI 3 */
 	FS_IOCTL_DEV = 1 << 15, /* ABI 5 */
 	FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
-	NET_TCP = 1 << 0 | 1 << 1, /* ABI 4: bind, connect */
+	NET_TCP = 1 << 0 | 1 << 1,   /* ABI 4: bind, connect */
 	SCOPE_ALL = 1 << 0 | 1 << 1, /* ABI 6: abstract sockets, signals */
 	CREATE_VERSION = 1 << 0,
 	RULE_PATH_BENEATH = 1,
@@ -98,8 +98,7 @@ int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t cou
 		.net = no_tcp && abi >= 4 ? NET_TCP : 0,
 		.scoped = abi >= 6 ? SCOPE_ALL : 0,
 	};
-	auto_close int ruleset =
-		(int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	auto_close int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
 	if (ruleset < 0)
 		return -errno;
 	for (size_t i = 0; i < count; i++) {

@@ -13,7 +13,7 @@ struct landlock_rule {
 int landlock_abi(void);
 /* Restricts this thread and its children to the rules: READ = read, list, execute; WRITE_FILES =
  * READ and write existing files and device ioctls; ALL = everything this ABI knows. Also scopes
- * signals and abstract sockets where the ABI can. Needs no_new_privs. With no_tcp every TCP bind and
- * connect is refused too (ABI >= 4). */
+ * signals and abstract sockets where the ABI can. Needs no_new_privs. With no_tcp every TCP bind
+ * and connect is refused too (ABI >= 4). */
 int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t count,
-		      bool no_tcp) NODISCARD;
+                      bool no_tcp) NODISCARD;

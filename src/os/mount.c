@@ -84,7 +84,7 @@ static int set_options(int fs_fd, const char *options)
 }
 
 int mount_new(const char *type, const char *source, const char *options, enum mount_flags flags,
-	      int *ret_fd)
+              int *ret_fd)
 {
 	auto_close int fs_fd = sys_fsopen(type, FSOPEN_CLOEXEC);
 	int r = 0;

@@ -21,7 +21,7 @@ int mount_make_private(void) NODISCARD;
  * list of more than 255 bytes needs Linux 6.7 (-EINVAL before): keep it short by naming layers
  * relative to the cwd ("0:1:2"). No escaping: paths of ours have no comma or colon. */
 int mount_new(const char *type, const char *source, const char *options, enum mount_flags flags,
-	      int *ret_fd) NODISCARD;
+              int *ret_fd) NODISCARD;
 /* open_tree(OPEN_TREE_CLONE) of dir_fd/path: an unattached copy of that mount. */
 int mount_clone(int dir_fd, const char *path, enum mount_flags flags, int *ret_fd) NODISCARD;
 /* Adds flags to a mount fd (or the mount at dir_fd/path). */

@@ -36,18 +36,20 @@ int netlink_loopback_up(void)
 		struct nlmsghdr head;
 		struct ifinfomsg info;
 	} request = {
-		.head = {
-			.nlmsg_len = sizeof(request),
-			.nlmsg_type = RTM_NEWLINK,
-			.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
-			.nlmsg_seq = 1,
-		},
-		.info = {
-			.ifi_family = AF_UNSPEC,
-			.ifi_index = LOOPBACK_INDEX,
-			.ifi_flags = IFF_UP,
-			.ifi_change = IFF_UP,
-		},
+		.head =
+			{
+				.nlmsg_len = sizeof(request),
+				.nlmsg_type = RTM_NEWLINK,
+				.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
+				.nlmsg_seq = 1,
+			},
+		.info =
+			{
+				.ifi_family = AF_UNSPEC,
+				.ifi_index = LOOPBACK_INDEX,
+				.ifi_flags = IFF_UP,
+				.ifi_change = IFF_UP,
+			},
 	};
 	auto_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 

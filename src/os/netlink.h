@@ -1,4 +1,5 @@
-/* The little rtnetlink we need, without libraries: bring lo up in this network namespace. -errno. */
+/* The little rtnetlink we need, without libraries: bring lo up in this network namespace. -errno.
+ */
 #pragma once
 
 #include "base/base.h"

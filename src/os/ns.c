@@ -19,7 +19,7 @@ enum { MAP_TEXT_BYTES = 4096, MAP_PATH_BYTES = 64 };
 static pid_t clone_old(uint64_t flags, int exit_signal, int *pidfd)
 {
 	return (pid_t)syscall(SYS_clone, (unsigned long)flags | (unsigned long)exit_signal, NULL,
-			      pidfd, NULL, NULL);
+	                      pidfd, NULL, NULL);
 }
 
 static pid_t clone_any(uint64_t flags, int exit_signal, int cgroup_fd, int *ret_pidfd)
@@ -65,7 +65,7 @@ static int write_map(pid_t pid, const char *file, const struct ns_map *maps, siz
 
 	for (size_t i = 0; i < count; i++) {
 		int n = snprintf(text + len, sizeof(text) - len, "%u %u %u\n", maps[i].inside,
-				 maps[i].outside, maps[i].count);
+		                 maps[i].outside, maps[i].count);
 		if (n < 0 || (size_t)n >= sizeof(text) - len)
 			return -E2BIG;
 		len += (size_t)n;
@@ -76,15 +76,16 @@ static int write_map(pid_t pid, const char *file, const struct ns_map *maps, siz
 	return io_write_ctl(AT_FDCWD, path, text);
 }
 
-int ns_write_maps(pid_t pid, const struct ns_map *uids, size_t uid_count,
-		  const struct ns_map *gids, size_t gid_count, bool deny_setgroups)
+int ns_write_maps(pid_t pid, const struct ns_map *uids, size_t uid_count, const struct ns_map *gids,
+                  size_t gid_count, bool deny_setgroups)
 {
 	char path[MAP_PATH_BYTES];
 	int r;
 
 	/* Without privilege the gid map is refused until setgroups is denied (CVE-2014-8989). */
 	if (deny_setgroups) {
-		(void)snprintf(path, sizeof(path), "/proc/%d/setgroups", pid); /* cannot be too long */
+		(void)snprintf(path, sizeof(path), "/proc/%d/setgroups",
+		               pid); /* cannot be too long */
 		r = io_write_ctl(AT_FDCWD, path, "deny");
 		if (r < 0)
 			return r;
@@ -105,7 +106,7 @@ static NORETURN void hold_namespace(void)
 }
 
 int ns_user_create(const struct ns_map *uids, size_t uid_count, const struct ns_map *gids,
-		   size_t gid_count, bool deny_setgroups, int *ret_fd)
+                   size_t gid_count, bool deny_setgroups, int *ret_fd)
 {
 	auto_close int fd = -1;
 
@@ -159,7 +160,7 @@ int ns_time_offsets(int64_t monotonic_s, int64_t boottime_s)
 	char text[96];
 
 	(void)snprintf(text, sizeof(text), "monotonic %lld 0\nboottime %lld 0\n",
-		       (long long)monotonic_s, (long long)boottime_s); /* cannot be too long */
+	               (long long)monotonic_s, (long long)boottime_s); /* cannot be too long */
 	return io_write_ctl(AT_FDCWD, "/proc/self/timens_offsets", text);
 }
 

@@ -18,10 +18,10 @@ struct ns_map {
  * birth to it is gone when this returns). Needs CAP_SETUID/SETGID over the parent namespace for
  * more than the caller's own id; with deny_setgroups the gid map can be one unprivileged line. */
 int ns_user_create(const struct ns_map *uids, size_t uid_count, const struct ns_map *gids,
-		   size_t gid_count, bool deny_setgroups, int *ret_fd) NODISCARD;
+                   size_t gid_count, bool deny_setgroups, int *ret_fd) NODISCARD;
 /* Writes the three files of /proc/PID for a child that waits. */
-int ns_write_maps(pid_t pid, const struct ns_map *uids, size_t uid_count,
-		  const struct ns_map *gids, size_t gid_count, bool deny_setgroups) NODISCARD;
+int ns_write_maps(pid_t pid, const struct ns_map *uids, size_t uid_count, const struct ns_map *gids,
+                  size_t gid_count, bool deny_setgroups) NODISCARD;
 /* setns with a CLONE_NEW* type. */
 int ns_enter(int fd, int type) NODISCARD;
 int ns_unshare(int flags) NODISCARD;

@@ -116,8 +116,8 @@ int path_dir(int dir_fd, const char *name, mode_t mode)
 
 /*
  * Removal goes down by name and up by "..", with the last few levels kept open in a ring, so that
- * neither stack nor descriptors grow with the depth of the tree. A directory is read in passes until
- * one finds nothing: some file systems shift read positions when entries go away.
+ * neither stack nor descriptors grow with the depth of the tree. A directory is read in passes
+ * until one finds nothing: some file systems shift read positions when entries go away.
  */
 enum { REMOVE_LEVELS = 32, REMOVE_BYTES = 32 * 1024 };
 

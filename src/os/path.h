@@ -18,7 +18,7 @@ int path_open_in_root(int dir_fd, const char *path, int flags, mode_t mode) NODI
 /* mkdir -p beneath root_fd as if it were "/", each step by fd; returns the last directory opened
  * O_PATH | O_DIRECTORY. New directories get mode and, when uid != (uid_t)-1, that owner. */
 int path_make_dirs(int root_fd, const char *path, mode_t mode, uid_t uid, gid_t gid,
-		   int *ret_fd) NODISCARD;
+                   int *ret_fd) NODISCARD;
 /* Removes everything below dir_fd (the directory itself stays): unlinkat only, no link followed,
  * mount points are an error (EXDEV), bounded open fds. For trees nobody changes any more. */
 int path_remove_below(int dir_fd) NODISCARD;

@@ -52,9 +52,9 @@ static int read_stat(pid_t pid, struct stat_fields *ret)
 	unsigned long long start;
 	int parent;
 	if (!rest || sscanf(rest + 1,
-			    " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"
-			    " %*d %*d %llu",
-			    &ret->state, &parent, &start) != 3)
+	                    " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"
+	                    " %*d %*d %llu",
+	                    &ret->state, &parent, &start) != 3)
 		return -EBADMSG;
 	ret->parent = parent;
 	ret->start_time = start;

@@ -65,7 +65,7 @@ static inline int sys_open_tree(int dir_fd, const char *path, unsigned int flags
 }
 
 static inline int sys_move_mount(int from_fd, const char *from, int to_fd, const char *to,
-				 unsigned int flags)
+                                 unsigned int flags)
 {
 	return (int)syscall(SYS_move_mount, from_fd, from, to_fd, to, flags);
 }
@@ -75,7 +75,8 @@ static inline int sys_fsopen(const char *type, unsigned int flags)
 	return (int)syscall(SYS_fsopen, type, flags);
 }
 
-static inline int sys_fsconfig(int fd, unsigned int cmd, const char *key, const void *value, int aux)
+static inline int sys_fsconfig(int fd, unsigned int cmd, const char *key, const void *value,
+                               int aux)
 {
 	return (int)syscall(SYS_fsconfig, fd, cmd, key, value, aux);
 }
@@ -86,7 +87,7 @@ static inline int sys_fsmount(int fd, unsigned int flags, unsigned int attr_flag
 }
 
 static inline int sys_mount_setattr(int fd, const char *path, unsigned int flags,
-				    struct mount_attr *attr)
+                                    struct mount_attr *attr)
 {
 	return (int)syscall(SYS_mount_setattr, fd, path, flags, attr, sizeof(*attr));
 }
