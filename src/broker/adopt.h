@@ -1,0 +1,17 @@
+/* After a restart: which sandboxes run, which id ranges they have, what nobody owns any more. */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+#include "broker/site.h"
+#include "broker/slot.h"
+
+struct adopted {
+	size_t alive;
+	size_t dead; /* the daemon will reap them */
+};
+
+/* Claims the slots of all sandboxes, living or not yet reaped; takes away what has no owner:
+ * directories without meta, processes of deleted state directories. */
+int adopt_run(const struct site *site, struct slots *slots, struct adopted *ret,
+	      struct err *err) NODISCARD;

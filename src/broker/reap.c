@@ -1,0 +1,233 @@
+/*
+ * Who: a task child or `cloche stop`, root (or root of its user namespace). Capabilities: KILL, CHOWN,
+ * DAC_OVERRIDE, SYS_ADMIN (to start a worker). Bytes: files root wrote, answers of keepers and workers
+ * through wire_parse. Gone at the end: the keeper, the cgroup, the socket, and without keep_files
+ * everything below sandboxes/<id>.
+ *
+ * Order: processes before files, files before `meta`, `meta` before the directory. Whatever is left
+ * after a crash still says what it belongs to.
+ */
+#include "broker/reap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "broker/box.h"
+#include "broker/worker.h"
+#include "os/cgroup.h"
+#include "os/path.h"
+#include "os/proc.h"
+#include "os/syscalls.h"
+
+enum {
+	REAP_KILL_MS = 5000,
+	REAP_REMOVE_TRIES = 100,
+	REAP_REMOVE_PAUSE_MS = 20,
+	REAP_STOP_EXTRA_MS = 2000, /* for a keeper to write its record after the grace */
+};
+
+static bool wait_pidfd(int pidfd, int timeout_ms)
+{
+	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+	int r;
+	do {
+		r = poll(&p, 1, timeout_ms);
+	} while (r < 0 && errno == EINTR);
+	return r > 0;
+}
+
+/* The keeper, as a pidfd that is surely it; -ESRCH when it is gone. */
+static int open_keeper(int box_fd)
+{
+	struct box_keeper keeper;
+	char boot[37];
+	if (box_read_keeper(box_fd, &keeper) < 0 || proc_boot_id(boot) < 0 || !str_eq(boot, keeper.boot))
+		return -ESRCH;
+	auto_close int pidfd = proc_pidfd_open(keeper.pid);
+	if (pidfd < 0)
+		return -ESRCH;
+	/* Looked at after the pidfd exists: the number cannot have been reused in between. */
+	if (!proc_is_alive(keeper.pid, keeper.start_time))
+		return -ESRCH;
+	return take_fd(&pidfd);
+}
+
+static int kill_keeper(int box_fd)
+{
+	auto_close int pidfd = open_keeper(box_fd);
+	if (pidfd < 0)
+		return 0;
+	if (sys_pidfd_send_signal(pidfd, SIGKILL) < 0 && errno != ESRCH)
+		return -errno;
+	return wait_pidfd(pidfd, REAP_KILL_MS) ? 0 : -ETIMEDOUT;
+}
+
+static int remove_cgroup(const struct site *site, const char *id)
+{
+	if (site->cgroups.version == 0)
+		return 0;
+	int r = cgroup_kill(&site->cgroups, id, REAP_KILL_MS);
+	/* A dying process keeps its group busy for a moment after it can no longer be seen. */
+	for (int i = 0; r == 0 && i < REAP_REMOVE_TRIES; i++) {
+		r = cgroup_remove(&site->cgroups, id);
+		if (r != -EBUSY)
+			return r;
+		r = 0;
+		(void)poll(NULL, 0, REAP_REMOVE_PAUSE_MS); /* a task, not a loop: waiting is fine */
+	}
+	return r < 0 ? r : -EBUSY;
+}
+
+int reap_processes(const struct site *site, const char *id, int box_fd, struct err *err)
+{
+	int r = box_fd < 0 ? 0 : kill_keeper(box_fd);
+	if (r < 0)
+		return err_sys(err, -r, "end the keeper of %s", id);
+	r = remove_cgroup(site, id);
+	if (r < 0)
+		return err_sys(err, -r, "end what runs in the cgroup of %s", id);
+	auto_free char *sock = mem_printf("%s.sock", id);
+	if (unlinkat(site->state.run_fd, sock, 0) < 0 && errno != ENOENT)
+		return err_sys(err, errno, "remove run/%s", sock);
+	return 0;
+}
+
+/* What the disk holds has names and owners a sandbox chose: only a worker walks it. */
+static int remove_disk(const struct site *site, int box_fd, struct err *err)
+{
+	if (unlinkat(box_fd, "disk", AT_REMOVEDIR) == 0)
+		return 0;
+	auto_close int disk = path_open_plain(box_fd, "disk", O_PATH | O_DIRECTORY, 0);
+	if (disk == -ENOENT)
+		return 0;
+	if (disk < 0)
+		return err_sys(err, -disk, "open the disk");
+	if (worker_remove(site, disk, err) < 0)
+		return -1;
+	return unlinkat(box_fd, "disk", AT_REMOVEDIR) < 0 ? err_sys(err, errno, "remove the disk") : 0;
+}
+
+static int remove_box(const struct site *site, const char *id, int box_fd, struct err *err)
+{
+	if (remove_disk(site, box_fd, err) < 0)
+		return err_wrap(err, "remove the files of %s", id);
+	/* `meta` is among what goes here, and that is why the disk went before. */
+	int r = path_remove_below(box_fd);
+	if (r < 0)
+		return err_sys(err, -r, "remove the files of %s", id);
+	if (unlinkat(site->state.sandboxes_fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return err_sys(err, errno, "remove the directory of %s", id);
+	return 0;
+}
+
+static int keep_box(const char *id, int box_fd, struct err *err)
+{
+	struct box_meta meta;
+	int r = box_read_meta(box_fd, &meta);
+	if (r == 0) {
+		meta.slot = -1;
+		r = box_write_meta(box_fd, &meta);
+	}
+	if (r < 0 && r != -ENOENT && r != -EINVAL)
+		return err_sys(err, -r, "write meta of %s", id);
+	if (unlinkat(box_fd, "keeper", 0) < 0 && errno != ENOENT)
+		return err_sys(err, errno, "forget the keeper of %s", id);
+	return 0;
+}
+
+int reap_run(const struct site *site, const char *id, bool keep_files, struct err *err)
+{
+	auto_close int box = box_open(site->state.sandboxes_fd, id);
+	if (box < 0 && box != -ENOENT)
+		return err_sys(err, -box, "open the directory of %s", id);
+	if (reap_processes(site, id, box, err) < 0)
+		return -1;
+	if (box < 0)
+		return 0;
+	return keep_files ? keep_box(id, box, err) : remove_box(site, id, box, err);
+}
+
+/* --- ending all of them --- */
+
+struct stopping {
+	char id[LIMIT_ID_LEN + 1];
+	int pidfd; /* -1: not alive */
+};
+
+struct stop_list {
+	const struct site *site;
+	struct stopping *items;
+	size_t count;
+};
+
+static int collect(const char *id, void *ctx)
+{
+	struct stop_list *list = ctx;
+	auto_close int box = box_open(list->site->state.sandboxes_fd, id);
+	if (box < 0)
+		return 0;
+	list->items = mem_resize(list->items, list->count + 1, sizeof(*list->items));
+	struct stopping *item = &list->items[list->count];
+	if (!str_copy(item->id, sizeof(item->id), id))
+		return 0;
+	item->pidfd = open_keeper(box);
+	list->count++;
+	return 0;
+}
+
+/* A keeper that cannot be asked is killed a little later: nothing to report here. */
+static void ask_to_stop(const struct site *site, const char *id, uint64_t grace_ms)
+{
+	auto_free char *name = mem_printf("%s.sock", id);
+	auto_close int sock = wire_connect(site->state.run_fd, name);
+	if (sock < 0)
+		return;
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_STOP, 1);
+	wire_put_u64(&out, FIELD_GRACE_MS, grace_ms);
+	(void)!wire_send(sock, &out);
+}
+
+static void wait_until(const struct stop_list *list, uint64_t deadline_ms)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		uint64_t now = io_boot_ms();
+		if (list->items[i].pidfd >= 0)
+			(void)wait_pidfd(list->items[i].pidfd,
+					 now < deadline_ms ? (int)(deadline_ms - now) : 0);
+	}
+}
+
+int reap_stop_all(const struct site *site, uint64_t grace_ms, size_t *ret_count, struct err *err)
+{
+	struct stop_list list = {.site = site};
+	int r = box_each(site->state.sandboxes_fd, collect, &list);
+	if (r < 0)
+		return err_sys(err, -r, "list the sandboxes");
+	*ret_count = 0;
+	for (size_t i = 0; i < list.count; i++) {
+		if (list.items[i].pidfd < 0)
+			continue;
+		ask_to_stop(site, list.items[i].id, grace_ms);
+		++*ret_count;
+	}
+	wait_until(&list, io_boot_ms() + grace_ms + REAP_STOP_EXTRA_MS);
+	for (size_t i = 0; i < list.count; i++) {
+		struct err one = {0};
+		if (reap_run(site, list.items[i].id, true, &one) < 0 && r == 0) {
+			r = -1;
+			*err = one;
+		}
+		if (list.items[i].pidfd >= 0)
+			close(list.items[i].pidfd);
+	}
+	mem_freep(&list.items);
+	return r;
+}

@@ -1,0 +1,79 @@
+/*
+ * `cloche stop`: ends every sandbox of a state directory, whoever is alive.
+ *
+ * Who: the command line as root or as the state directory's user. Capabilities: none when a broker
+ * answers; otherwise the broker's own work is done here, with its rights. Bytes: the broker's answer;
+ * files root wrote. Gone at the end: sandboxes' processes, and the broker if there was one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "broker/broker.h"
+#include "broker/reap.h"
+#include "broker/rootless.h"
+#include "broker/site.h"
+#include "wire/wire.h"
+
+enum { STOP_ANSWER_MS = 10 * 60 * 1000, STOP_EXIT_MS = 15 * 1000, STOP_GRACE_MS = 5000 };
+
+/* 1: it did; 0: nobody answers there. */
+static int ask_broker(const struct site *site, struct err *err)
+{
+	auto_close int sock = wire_connect(site->state.run_fd, "broker.sock");
+	if (sock < 0)
+		return 0;
+	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+	auto_wire_out struct wire_out out;
+	struct wire_msg answer;
+	wire_begin(&out, WIRE_STOP_ALL, 1);
+	wire_put_u64(&out, FIELD_GRACE_MS, STOP_GRACE_MS);
+	if (wire_call(sock, &out, bytes, LIMIT_WIRE_BYTES, STOP_ANSWER_MS, &answer, err) < 0)
+		return err->code == ERR_UNAVAILABLE ? 0 : -1;
+	wire_msg_done(&answer);
+	/* It closes the connection when it ends; only then is everything over. */
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	if (poll(&p, 1, STOP_EXIT_MS) == 0)
+		return err_set(err, ERR_TIMEOUT, "the sandboxes ended, but cloche serve did not");
+	return 1;
+}
+
+/* The broker died or never was: its work, done by us, under its lock. */
+static int stop_ourselves(struct site *site, struct err *err)
+{
+	size_t count;
+	if (state_lock(&site->state, err) < 0)
+		return -1;
+	int r = cgroup_detect(&site->cgroups);
+	if (r < 0)
+		site->cgroups.version = 0;
+	if (reap_stop_all(site, STOP_GRACE_MS, &count, err) < 0)
+		return -1;
+	/* Sockets nobody serves. */
+	(void)unlinkat(site->state.dir_fd, "cloche.sock", 0);
+	(void)unlinkat(site->state.run_fd, "broker.sock", 0);
+	return 0;
+}
+
+int broker_stop(const char *state, struct err *err)
+{
+	auto_(site_done) struct site site;
+	auto_free char *path = state_path(state);
+	site_init(&site);
+	int r = state_open(&site.state, path, false, err);
+	if (r == 0)
+		r = state_open_dirs(&site.state, err);
+	if (r < 0)
+		return err->code == ERR_NOT_FOUND ? 0 : -1; /* never served: nothing runs */
+	r = ask_broker(&site, err);
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	*err = (struct err){0};
+	/* Keepers of a rootless broker are in its user namespace: same user, so a signal reaches them,
+	 * and their files belong to ids only a namespace like it can touch. */
+	if (geteuid() != 0 && rootless_enter(&site, err) < 0)
+		return -1;
+	return stop_ourselves(&site, err);
+}
