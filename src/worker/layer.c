@@ -30,7 +30,7 @@ static const char whiteout_meta_prefix[] = ".wh..wh.";
 static const char whiteout_opaque[] = ".wh..wh..opq";
 
 struct layer {
-	struct tar *tar;
+	struct reader *reader;
 	int dir_fd;
 	const struct layer_limits *limits;
 	struct layer_counts *counts;
@@ -180,7 +180,7 @@ static int write_data(struct layer *layer, const struct item *item, int fd, uint
 	size_t len;
 	int r;
 
-	while ((r = tar_block(layer->tar, &block, &len, &offset, err)) > 0) {
+	while ((r = reader_block(layer->reader, &block, &len, &offset, err)) > 0) {
 		if (offset > size || len > size - offset)
 			return refuse(item, ERR_INVALID, "has more data than its size", err);
 		if (len > layer->limits->bytes - layer->counts->bytes)
@@ -465,7 +465,7 @@ static int unpack_all(struct layer *layer, struct err *err)
 	struct archive_entry *entry;
 	int r;
 
-	while ((r = tar_next(layer->tar, &entry, err)) > 0) {
+	while ((r = reader_next(layer->reader, &entry, err)) > 0) {
 		struct item item = {.entry = entry, .parent_fd = -1};
 
 		item.raw = archive_entry_pathname(entry);
@@ -477,10 +477,11 @@ static int unpack_all(struct layer *layer, struct err *err)
 	return r < 0 ? -1 : finish_dirs(layer, err);
 }
 
-int layer_unpack(struct tar *tar, int dir_fd, const struct layer_limits *limits,
+int layer_unpack(struct reader *reader, int dir_fd, const struct layer_limits *limits,
                  struct layer_counts *counts, struct err *err)
 {
-	struct layer layer = {.tar = tar, .dir_fd = dir_fd, .limits = limits, .counts = counts};
+	struct layer layer = {
+		.reader = reader, .dir_fd = dir_fd, .limits = limits, .counts = counts};
 
 	buf_init(&layer.dirs, DIRS_BYTES);
 	int r = unpack_all(&layer, err);

@@ -11,13 +11,13 @@
 
 #include "base/base.h"
 #include "base/err.h"
-#include "worker/tar.h"
+#include "worker/reader.h"
 
 struct layer_limits {
 	uint64_t bytes;      /* of file data, all layers together */
 	uint64_t entries;    /* files and directories made or named, all layers together */
 	uint64_t file_bytes; /* apparent size of one file */
-	uint64_t ratio;      /* see tar_open_file */
+	uint64_t ratio;      /* see reader_open_file */
 	uint32_t ids;        /* owners below this are kept, others up to 65535 become 0 */
 };
 
@@ -31,5 +31,5 @@ struct layer_counts {
 	uint64_t owners;  /* entries whose owner became 0 */
 };
 
-int layer_unpack(struct tar *tar, int dir_fd, const struct layer_limits *limits,
+int layer_unpack(struct reader *reader, int dir_fd, const struct layer_limits *limits,
                  struct layer_counts *counts, struct err *err) NODISCARD;

@@ -36,14 +36,14 @@ static bool may_be_json(const struct buf *text)
 	return buf_len(text) > 0 && strchr("{[ \t\r\n", buf_head(text)[0]) != NULL;
 }
 
-static int read_text(struct tar *tar, struct buf *text, struct err *err)
+static int read_text(struct reader *reader, struct buf *text, struct err *err)
 {
 	const void *bytes;
 	uint64_t offset;
 	size_t len;
 	int r;
 
-	while ((r = tar_block(tar, &bytes, &len, &offset, err)) > 0) {
+	while ((r = reader_block(reader, &bytes, &len, &offset, err)) > 0) {
 		/* A hole has no place in a text. */
 		if (offset != buf_len(text) || buf_put(text, bytes, len) < 0 ||
 		    !may_be_json(text)) {
@@ -54,7 +54,8 @@ static int read_text(struct tar *tar, struct buf *text, struct err *err)
 	return r;
 }
 
-static int keep_text(struct survey *survey, struct member *member, struct tar *tar, struct err *err)
+static int keep_text(struct survey *survey, struct member *member, struct reader *reader,
+                     struct err *err)
 {
 	struct buf text;
 
@@ -62,7 +63,7 @@ static int keep_text(struct survey *survey, struct member *member, struct tar *t
 	    member->size > TEXTS_BYTES - survey->text_bytes)
 		return 0;
 	buf_init(&text, TEXT_BYTES);
-	int r = read_text(tar, &text, err);
+	int r = read_text(reader, &text, err);
 	if (r == 0 && buf_len(&text) == member->size) {
 		member->text_len = buf_len(&text);
 		survey->text_bytes += member->text_len;
@@ -73,7 +74,7 @@ static int keep_text(struct survey *survey, struct member *member, struct tar *t
 }
 
 /* 1: looked at; 0: this cannot be the archive of an image. */
-static int look_at(struct survey *survey, struct tar *tar, struct archive_entry *entry,
+static int look_at(struct survey *survey, struct reader *reader, struct archive_entry *entry,
                    struct err *err)
 {
 	struct name name;
@@ -94,27 +95,27 @@ static int look_at(struct survey *survey, struct tar *tar, struct archive_entry 
 		return 1;
 	}
 	member->size = (uint64_t)archive_entry_size(entry);
-	return keep_text(survey, member, tar, err) < 0 ? -1 : 1;
+	return keep_text(survey, member, reader, err) < 0 ? -1 : 1;
 }
 
 int survey_read(struct survey *ret, int archive_fd, const struct layer_limits *limits,
                 struct err *err)
 {
-	auto_tar struct tar tar = {0};
+	auto_reader struct reader reader = {0};
 	struct archive_entry *entry;
 	int r;
 
 	*ret = (struct survey){0};
-	if (tar_open_file(&tar, archive_fd, limits->ratio, err) < 0)
+	if (reader_open_file(&reader, archive_fd, limits->ratio, err) < 0)
 		return -1;
-	while ((r = tar_next(&tar, &entry, err)) > 0) {
+	while ((r = reader_next(&reader, &entry, err)) > 0) {
 		int64_t size = archive_entry_size(entry);
 		/* Going past it means decompressing it. */
 		if (size < 0 || (uint64_t)size > limits->bytes)
 			return err_set(err, ERR_TOO_LARGE,
 			               "entry \"%s\" does not fit below the limit of bytes",
 			               name_show(archive_entry_pathname(entry)).text);
-		r = look_at(ret, &tar, entry, err);
+		r = look_at(ret, &reader, entry, err);
 		if (r < 0)
 			return -1;
 		if (r == 0) {

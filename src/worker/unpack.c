@@ -77,11 +77,11 @@ static int make_layer_dir(struct job *job, size_t index, int *ret_fd, struct err
 static int unpack_plain(struct job *job, struct err *err)
 {
 	auto_close int fd = -1;
-	auto_tar struct tar tar = {0};
+	auto_reader struct reader reader = {0};
 
 	if (make_layer_dir(job, 0, &fd, err) < 0 ||
-	    tar_open_file(&tar, job->archive_fd, job->limits->ratio, err) < 0 ||
-	    layer_unpack(&tar, fd, job->limits, &job->counts, err) < 0)
+	    reader_open_file(&reader, job->archive_fd, job->limits->ratio, err) < 0 ||
+	    layer_unpack(&reader, fd, job->limits, &job->counts, err) < 0)
 		return -1;
 	if (job->counts.entries == 0)
 		return err_set(err, ERR_INVALID, "the archive is empty");
@@ -89,11 +89,11 @@ static int unpack_plain(struct job *job, struct err *err)
 	return 0;
 }
 
-static int check_digest(const struct bundle_layer *layer, struct tar *tar, struct err *err)
+static int check_digest(const struct bundle_layer *layer, struct reader *reader, struct err *err)
 {
-	struct tar_digests got;
+	struct reader_digests got;
 
-	if (tar_finish(tar, &got, err) < 0)
+	if (reader_finish(reader, &got, err) < 0)
 		return -1;
 	const struct digest *digest = layer->is_plain_digest ? &got.plain : &got.packed;
 	if (!digest_equal(digest, &layer->digest))
@@ -101,15 +101,16 @@ static int check_digest(const struct bundle_layer *layer, struct tar *tar, struc
 	return 0;
 }
 
-static int unpack_layer(struct job *job, size_t index, struct tar *outer, struct err *err)
+static int unpack_layer(struct job *job, size_t index, struct reader *outer, struct err *err)
 {
 	const struct bundle_layer *layer = &job->bundle->layers[index];
 	auto_close int fd = -1;
-	auto_tar struct tar tar = {0};
+	auto_reader struct reader reader = {0};
 
-	if (make_layer_dir(job, index, &fd, err) < 0 || tar_open_member(&tar, outer, err) < 0 ||
-	    layer_unpack(&tar, fd, job->limits, &job->counts, err) < 0 ||
-	    check_digest(layer, &tar, err) < 0)
+	if (make_layer_dir(job, index, &fd, err) < 0 ||
+	    reader_open_member(&reader, outer, err) < 0 ||
+	    layer_unpack(&reader, fd, job->limits, &job->counts, err) < 0 ||
+	    check_digest(layer, &reader, err) < 0)
 		return err_wrap(err, "layer %s", name_show(layer->path).text);
 	job->is_done[index] = true;
 	job->done_count++;
@@ -135,14 +136,14 @@ static bool wants(const struct job *job, const char *raw, size_t *ret_index)
 /* One reading: each member can serve one layer. */
 static int unpack_pass(struct job *job, struct err *err)
 {
-	auto_tar struct tar outer = {0};
+	auto_reader struct reader outer = {0};
 	struct archive_entry *entry;
 	size_t index;
 	int r;
 
-	if (tar_open_file(&outer, job->archive_fd, job->limits->ratio, err) < 0)
+	if (reader_open_file(&outer, job->archive_fd, job->limits->ratio, err) < 0)
 		return -1;
-	while ((r = tar_next(&outer, &entry, err)) > 0) {
+	while ((r = reader_next(&outer, &entry, err)) > 0) {
 		bool is_file =
 			archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry);
 		if (is_file && wants(job, archive_entry_pathname(entry), &index) &&

@@ -13,10 +13,10 @@
 #include "base/err.h"
 #include "worker/digest.h"
 
-struct tar {
+struct reader {
 	struct archive *archive;
 	struct archive *plain; /* decompressor in front of it; NULL when read from a file */
-	struct tar *outer;     /* holds the member this one is read from; NULL for a file */
+	struct reader *outer;  /* holds the member this one is read from; NULL for a file */
 	uint64_t max_ratio;
 	bool has_ended; /* the decompressor has no more */
 	uint8_t *chunk;
@@ -26,23 +26,23 @@ struct tar {
 
 /* Starts at the beginning of the file, which must be regular and stays the caller's. max_ratio is
  * how many bytes one compressed byte may become once a fixed allowance is used up. */
-int tar_open_file(struct tar *tar, int fd, uint64_t max_ratio, struct err *err) NODISCARD;
+int reader_open_file(struct reader *reader, int fd, uint64_t max_ratio, struct err *err) NODISCARD;
 /* Reads the current member of outer as a tar of its own; outer must not be moved meanwhile. */
-int tar_open_member(struct tar *tar, struct tar *outer, struct err *err) NODISCARD;
+int reader_open_member(struct reader *reader, struct reader *outer, struct err *err) NODISCARD;
 /* Harmless on a zeroed or half-opened one. */
-void tar_close(struct tar *tar);
-#define auto_tar auto_(tar_close)
+void reader_close(struct reader *reader);
+#define auto_reader auto_(reader_close)
 
 /* 1: *ret is the next entry, valid until the next call; 0: the end. */
-int tar_next(struct tar *tar, struct archive_entry **ret, struct err *err) NODISCARD;
+int reader_next(struct reader *reader, struct archive_entry **ret, struct err *err) NODISCARD;
 /* The next stretch of the current entry's data; what lies between stretches is a hole. 1 or 0. */
-int tar_block(struct tar *tar, const void **ret_bytes, size_t *ret_len, uint64_t *ret_offset,
-              struct err *err) NODISCARD;
+int reader_block(struct reader *reader, const void **ret_bytes, size_t *ret_len,
+                 uint64_t *ret_offset, struct err *err) NODISCARD;
 
-struct tar_digests {
+struct reader_digests {
 	struct digest packed; /* of the member's bytes as stored */
 	struct digest plain;  /* of the tar after decompression */
 };
 /* Reads the rest of a member's bytes and says what all of them were. Once, after the last entry;
- * only for tar_open_member. */
-int tar_finish(struct tar *tar, struct tar_digests *ret, struct err *err) NODISCARD;
+ * only for reader_open_member. */
+int reader_finish(struct reader *reader, struct reader_digests *ret, struct err *err) NODISCARD;
