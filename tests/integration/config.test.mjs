@@ -1,0 +1,158 @@
+// config.toml, setup, doctor, the lock, help: what an operator meets.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+
+import { Daemon, clocheBin, run, withDaemon } from './lib.mjs';
+
+describe('config.toml', () => {
+	const wrong = {
+		'unknown key with a guess': ['[sandboxes.default]\nmemroy = "1G"\n', /config\.toml:2: unknown key 'memroy' in \[sandboxes\.default\] \(did you mean 'memory'\?\)/],
+		'unknown table': ['\n\n[sandbox.default]\n', /config\.toml:3: .*'sandbox'/],
+		'wrong type': ['[sandboxes.default]\npids = "many"\n', /config\.toml:2: .*pids/],
+		'out of range': ['[sandboxes.default]\npids = 1\n', /config\.toml:2: .*pids/],
+		'no TOML': ['[daemon\n', /config\.toml:1: /],
+		'twice': ['[daemon]\nuser = "a"\nuser = "b"\n', /config\.toml:3: /],
+		'unknown level': ['[daemon]\nlog_level = "loud"\n', /config\.toml:2: .*log_level/],
+		'a user that does not exist': ['[daemon]\nuser = "no-such-user-here"\n', /no-such-user-here/],
+		'unknown runtime': ['[sandboxes.default]\nruntime = "magic"\n', /config\.toml:2: .*runtime|magic/],
+	};
+	for (const [name, [text, pattern]] of Object.entries(wrong))
+		test(`refused: ${name}`, async () => {
+			const daemon = new Daemon({ config: text });
+			const result = await daemon.cli(['serve'], { ms: 10000 });
+			assert.equal(result.code, 78, `${result.code ?? result.signal}: ${result.stderr}`);
+			assert.match(result.stderr, pattern);
+			daemon.remove();
+		});
+
+	test('profiles are recipes', async () => {
+		const daemon = await Daemon.start({
+			config: '[sandboxes.default]\nmemory = "300M"\n[sandboxes.small]\nmemory = "64M"\npids = 20\nttl = "1h"\nenv = { FROM = "profile", KEY = "v" }\ncwd = "/tmp"\n',
+		});
+		try {
+			const small = await daemon.create({ profile: 'small', env: { KEY: 'request' } });
+			assert.equal(small.limits.memory, 64 << 20);
+			assert.equal(small.limits.pids, 20);
+			assert.equal(small.ttlMs, 3600000);
+			assert.equal((await daemon.exec(small.id, 'pwd; echo $FROM $KEY')).stdout, '/tmp\nprofile request\n');
+			assert.equal((await daemon.create()).limits.memory, 300 << 20);
+			assert.match(await daemon.ok(['profile', 'list']), /small/);
+			assert.equal((await daemon.json(['profile', 'show', 'small'])).limits.pids, 20);
+			const missing = await daemon.api('POST', '/sandboxes', { profile: 'smal' });
+			assert.equal(missing.status, 404);
+			assert.match(missing.body.detail, /small/);
+			await daemon.stop();
+		} finally {
+			await daemon.discard();
+		}
+	});
+});
+
+describe('setup', () => {
+	test('writes what is missing; a second run changes nothing', async () => {
+		const daemon = new Daemon();
+		await daemon.ok(['setup']);
+		const snapshot = () => {
+			const all = {};
+			const walk = (folder) => {
+				for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+					const full = path.join(folder, entry.name);
+					const stat = fs.lstatSync(full);
+					all[full] = [stat.mode, stat.uid, stat.mtimeMs, entry.isFile() ? fs.readFileSync(full, 'latin1') : ''];
+					if (entry.isDirectory()) walk(full);
+				}
+			};
+			walk(daemon.state);
+			return all;
+		};
+		const first = snapshot();
+		assert.ok(Object.keys(first).some((name) => name.endsWith('config.toml')));
+		const keys = Object.entries(first).filter(([name]) => name.includes('/keys/'));
+		assert.ok(keys.length > 0, 'there is a signing key');
+		for (const [name, [mode]] of keys) assert.equal(mode & 0o077, 0, `${name} is readable by others`);
+		await daemon.ok(['setup']);
+		assert.deepEqual(snapshot(), first);
+		await daemon.serve();
+		assert.equal((await daemon.api('GET', '/health')).status, 200, 'the file it wrote is accepted');
+		await daemon.stop();
+	});
+});
+
+describe('doctor', () => {
+	const cloche = withDaemon({ before, after });
+
+	test('says what this machine enforces, with and without a daemon', async () => {
+		const human = await cloche.cli(['doctor']);
+		assert.match(human.stdout, /seccomp/i);
+		const report = JSON.parse((await cloche.cli(['-o', 'json', 'doctor'])).stdout);
+		for (const name of ['seccomp', 'landlock', 'cgroup', 'disk']) assert.ok(report.checks.some((one) => one.name.includes(name)), `${name} in ${report.checks.map((one) => one.name)}`);
+		for (const check of report.checks) {
+			assert.ok(['ok', 'missing', 'degraded'].includes(check.status), check.status);
+			if (check.status !== 'ok') assert.ok(check.remedy, `${check.name} says what to do`);
+		}
+		const alone = await run(clocheBin(), ['-o', 'json', 'doctor', '--state', path.join(cloche.folder, 'other')]);
+		assert.deepEqual(JSON.parse(alone.stdout).checks.map((one) => one.name), report.checks.map((one) => one.name));
+		const api = await cloche.get('GET', '/doctor');
+		assert.deepEqual(api.checks.map((one) => [one.name, one.status]), report.checks.map((one) => [one.name, one.status]));
+	});
+
+	test('status and version', async () => {
+		assert.match(await cloche.ok(['status']), /\S/);
+		const version = await cloche.json(['version']);
+		assert.match(JSON.stringify(version), /\d+\.\d+\.\d+/);
+		const api = await cloche.get('GET', '/version');
+		assert.equal(api.stateDir, cloche.state);
+		assert.equal(api.pid, cloche.daemonProcess().pid);
+	});
+
+	test('a second server on the same state directory is refused', async () => {
+		const second = await cloche.cli(['serve'], { ms: 10000 });
+		assert.notEqual(second.code, 0);
+		assert.match(second.stderr, /another cloche serves this state directory \(pid \d+\)/);
+		assert.equal((await cloche.api('GET', '/health')).status, 200);
+	});
+
+	test('cloched is never root and has no capability', () => {
+		const { pid } = cloche.daemonProcess();
+		const status = fs.readFileSync(`/proc/${pid}/status`, 'utf8');
+		assert.ok(!/^Uid:.*\b0\b/m.test(status), status);
+		assert.ok(!/^Gid:.*\b0\b/m.test(status));
+		assert.match(status, /^CapEff:\t0{16}$/m);
+		assert.match(status, /^CapPrm:\t0{16}$/m);
+		assert.match(status, /^NoNewPrivs:\t1$/m);
+	});
+
+	test('the state directory is closed', () => {
+		const mode = fs.statSync(cloche.state).mode & 0o777;
+		assert.equal(mode & 0o007, 0, mode.toString(8));
+		for (const name of ['layers', 'sandboxes', 'store', 'keys', 'tmp', 'run']) {
+			const folder = path.join(cloche.state, name);
+			if (fs.existsSync(folder)) assert.equal(fs.statSync(folder).mode & 0o007 & ~0o001, 0, name);
+		}
+		const sockets = fs.readdirSync(cloche.state).filter((name) => fs.lstatSync(path.join(cloche.state, name)).isSocket());
+		assert.deepEqual(sockets, ['cloche.sock']);
+	});
+});
+
+describe('help', () => {
+	test('every command explains itself with an example', async () => {
+		const top = await run(clocheBin(), ['help']);
+		assert.equal(top.code, 0);
+		const commands = fs.readFileSync(new URL('../../src/cli/commands.def', import.meta.url), 'utf8').matchAll(/^COMMAND\("([^"]+)"/gm);
+		for (const [, words] of commands) {
+			const help = await run(clocheBin(), [...words.split(' '), '--help']);
+			assert.equal(help.code, 0, words);
+			assert.match(help.stdout, /example/i, words);
+			assert.ok(help.stdout.includes(`cloche ${words}`), words);
+		}
+	});
+
+	test('completion scripts are accepted by their shells', async () => {
+		const bash = await run(clocheBin(), ['completion', 'bash']);
+		assert.equal(bash.code, 0);
+		assert.equal((await run('bash', ['-n'], { input: bash.stdout })).code, 0);
+		for (const shell of ['zsh', 'fish']) assert.match((await run(clocheBin(), ['completion', shell])).stdout, /cloche/);
+	});
+});

@@ -1,0 +1,141 @@
+// R01-R06: limits act, are named, and the machine around stays well.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+
+import { probeBin, readAll, residentBytes, sleep, until, withDaemon } from './lib.mjs';
+
+describe('limits', () => {
+	const cloche = withDaemon({ before, after });
+	const MiB = 1 << 20;
+	const limits = { memory: 96 * MiB, pids: 64, disk: 32 * MiB, inodes: 2000, nofile: 256, cpu: 0.5 };
+	let box;
+	before(async () => {
+		box = (await cloche.create({ limits })).id;
+		const probe = fs.readFileSync(probeBin());
+		const answer = await cloche.api('PUT', `/sandboxes/${box}/files?path=/workspace/probe&mode=0755`, probe);
+		assert.equal(answer.status, 204, String(answer.bytes));
+	});
+	const limitEvents = async () => (await cloche.get('GET', `/sandboxes/${box}/events?limit=1000`)).items.filter((one) => one.kind === 'sandbox.limit');
+	const bomb = (...args) => cloche.exec(box, ['/workspace/probe', 'bombs', ...args], { timeoutMs: 120000 });
+
+	test('a fork bomb stops at the limit; the box answers', async () => {
+		const result = await bomb('pids=64');
+		assert.equal(result.exitCode, 0, result.stdout);
+		assert.equal((await cloche.exec(box, 'echo alive')).stdout, 'alive\n');
+		await until(async () => (await limitEvents()).some((one) => one.data.reason === 'pids'), 'pids is named in the events');
+		const { meters } = await cloche.get('GET', `/sandboxes/${box}`);
+		assert.ok(meters.pidsDenied > 0);
+	});
+
+	test('a bomb nobody waits for is killed within a second', async () => {
+		const { id } = await cloche.exec(box, 'bomb() { bomb | bomb & }; bomb; sleep 60', { background: true });
+		await sleep(700);
+		const start = Date.now();
+		await cloche.get('POST', `/sandboxes/${box}/execs/${id}/kill`);
+		await until(async () => (await cloche.get('GET', `/sandboxes/${box}/execs/${id}`)).state === 'ended', 'bomb is gone');
+		assert.ok(Date.now() - start < 2000, `${Date.now() - start} ms`);
+		assert.equal((await cloche.exec(box, 'echo alive')).stdout, 'alive\n');
+	});
+
+	test('memory of every kind is counted', { timeout: 180000 }, async () => {
+		const result = await bomb(`memory=${limits.memory}`);
+		assert.equal(result.exitCode, 0, result.stdout + result.stderr);
+	});
+
+	test('out of memory is the reason of the exec and an event', async () => {
+		const result = await cloche.exec(box, ['python3', '-c', 'a=bytearray(1)\nwhile True: a.extend(bytes(1<<20))']);
+		assert.equal(result.reason, 'oom');
+		await until(async () => (await limitEvents()).some((one) => one.data.reason === 'oom'), 'oom is named in the events');
+		const info = await cloche.get('GET', `/sandboxes/${box}`);
+		assert.equal(info.state, 'running', 'the sandbox survives');
+		assert.ok(info.meters.oomKills > 0);
+		assert.ok(info.meters.memoryPeakBytes <= limits.memory * 1.1);
+	});
+
+	test('a full disk is an error inside and an event', async () => {
+		const result = await bomb(`disk=${limits.disk}`, `inodes=${limits.inodes}`);
+		assert.equal(result.exitCode, 0, result.stdout);
+		const full = await cloche.exec(box, 'head -c 64M /dev/zero > /workspace/fill; echo $?; sleep 1.5; rm /workspace/fill');
+		assert.match(full.stderr, /No space left|Disk quota exceeded/);
+		await until(async () => (await limitEvents()).some((one) => one.data.reason === 'disk'), 'disk is named in the events');
+		assert.equal((await cloche.exec(box, 'echo ok > /workspace/again; cat /workspace/again')).stdout, 'ok\n', 'space comes back');
+	});
+
+	test('a write by the API on a full disk is 507', async () => {
+		await cloche.exec(box, 'head -c 64M /dev/zero > /workspace/fill 2>/dev/null');
+		const answer = await cloche.api('PUT', `/sandboxes/${box}/files?path=/workspace/more`, Buffer.alloc(MiB));
+		assert.equal(answer.status, 507, String(answer.bytes));
+		assert.equal(answer.body.code, 'no_space');
+		await cloche.exec(box, 'rm -f /workspace/fill');
+	});
+
+	test('deep trees are removed', async () => {
+		const own = await cloche.create({});
+		await cloche.api('PUT', `/sandboxes/${own.id}/files?path=/workspace/probe&mode=0755`, fs.readFileSync(probeBin()));
+		assert.equal((await cloche.exec(own.id, ['./probe', 'bombs', 'depth=3000'])).exitCode, 0);
+		assert.equal((await cloche.api('DELETE', `/sandboxes/${own.id}/files?path=/workspace/deep&recursive=1`)).status, 204);
+		assert.equal((await cloche.exec(own.id, ['./probe', 'bombs', 'depth=3000'])).exitCode, 0);
+		assert.equal((await cloche.api('DELETE', `/sandboxes/${own.id}?force=1`)).status, 204);
+	});
+
+	test('open files', async () => {
+		const result = await bomb('nofile=256');
+		assert.equal(result.exitCode, 0, result.stdout);
+	});
+
+	test('processor time', { timeout: 60000 }, async () => {
+		const before = (await cloche.get('GET', `/sandboxes/${box}`)).meters.cpuSeconds;
+		const start = Date.now();
+		await cloche.exec(box, 'for i in 1 2 3; do (timeout 3 sh -c "while :; do :; done") & done; wait');
+		const used = (await cloche.get('GET', `/sandboxes/${box}`)).meters.cpuSeconds - before;
+		const wall = (Date.now() - start) / 1000;
+		assert.ok(used / wall < 0.5 * 1.15, `${used.toFixed(2)} s in ${wall.toFixed(2)} s`);
+		assert.ok(used / wall > 0.2, `${used.toFixed(2)} s in ${wall.toFixed(2)} s`);
+	});
+
+	test('output floods: the rate holds, the daemon stays small', { timeout: 60000 }, async () => {
+		const own = await cloche.create({ limits: { outputRate: 8 * MiB } });
+		const daemon = cloche.daemonProcess();
+		const before = residentBytes(daemon.pid);
+		const { id } = await cloche.exec(own.id, 'cat /dev/zero', { background: true });
+		const start = Date.now();
+		let peak = 0;
+		while (Date.now() - start < 3000) {
+			peak = Math.max(peak, residentBytes(daemon.pid));
+			await sleep(100);
+		}
+		const exec = await cloche.get('GET', `/sandboxes/${own.id}/execs/${id}`);
+		const rate = exec.outputBytes / ((Date.now() - start) / 1000);
+		assert.ok(rate < 8 * MiB * 1.6, `${(rate / MiB).toFixed(1)} MiB/s`);
+		assert.ok(peak - before < 16 * MiB, `the daemon grew by ${(peak - before) >> 20} MiB`);
+		await cloche.get('DELETE', `/sandboxes/${own.id}?force=1`);
+	});
+
+	test('one line of 100 MB, escape sequences and broken UTF-8 are only bytes', { timeout: 60000 }, async () => {
+		const own = await cloche.create();
+		const { id } = await cloche.exec(own.id, 'head -c 100000000 /dev/zero | tr "\\0" "\\377"; printf "\\033[2J\\033]0;x\\007"', { background: true });
+		const response = await cloche.stream('GET', `/sandboxes/${own.id}/execs/${id}/output?follow=1`);
+		const bytes = await readAll(response);
+		assert.ok(bytes.subarray(-8).equals(Buffer.from('\x1b]0;x\x07', 'latin1').subarray(-8)) || bytes.length > 0);
+		await cloche.get('DELETE', `/sandboxes/${own.id}?force=1`);
+	});
+
+	test('neighbours do not notice', { timeout: 60000 }, async () => {
+		const neighbour = (await cloche.create()).id;
+		const measure = async () => {
+			const times = [];
+			for (let i = 0; i < 20; i++) {
+				const start = process.hrtime.bigint();
+				await cloche.exec(neighbour, ['true']);
+				times.push(Number(process.hrtime.bigint() - start) / 1e6);
+			}
+			return times.sort((a, b) => a - b)[10];
+		};
+		const quiet = await measure();
+		const { id } = await cloche.exec(box, 'bomb() { bomb | bomb & }; bomb; sleep 60', { background: true });
+		const noisy = await measure();
+		await cloche.get('POST', `/sandboxes/${box}/execs/${id}/kill`);
+		assert.ok(noisy < Math.max(quiet * 4, 150), `median ${quiet.toFixed(1)} ms, beside a bomb ${noisy.toFixed(1)} ms`);
+	});
+});
