@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/opt.h"
+#include "cli/http.h"
 
 /* One line of `cloche doctor`. status: "ok", "missing" (required) or "degraded" (does without). */
 struct cli_check {
@@ -20,6 +21,14 @@ struct cli_check {
 };
 typedef void (*cli_on_check)(const struct cli_check *check, void *ctx);
 
+/* Packs dir_fd/name as `as` ("": a folder's content); write takes the bytes, <0 ends it. */
+typedef int (*cli_write)(void *ctx, const void *bytes, size_t len);
+typedef int (*cli_pack)(int dir_fd, const char *name, const char *as, cli_write write, void *ctx,
+			struct err *err);
+/* Unpacks what read gives (0: the end, <0: broken) into a folder and never leaves it. */
+typedef ssize_t (*cli_read)(void *ctx, void *bytes, size_t size);
+typedef int (*cli_unpack)(int dir_fd, cli_read read, void *ctx, struct err *err);
+
 struct cli_roles {
 	/* The broker in the foreground until it is told to end; returns the exit status. */
 	int (*serve)(const char *state_dir);
@@ -27,11 +36,9 @@ struct cli_roles {
 	int (*stop)(const char *state_dir, struct err *err);
 	/* Tries what this machine enforces, without a daemon. */
 	int (*doctor)(const char *state_dir, cli_on_check on_check, void *ctx, struct err *err);
-	/* A tree as tar, in constant memory, on blocking fds. tree_fd is a folder: its content, or
-	 * a regular file: one entry called `name`. */
-	int (*pack)(int tree_fd, const char *name, int out_fd, struct err *err);
-	/* Tar from in_fd into a folder; never leaves it, whatever the archive says. */
-	int (*unpack)(int in_fd, int folder_fd, struct err *err);
+	/* Tree archives, in constant memory; the functions of src/trees.h. */
+	cli_pack pack;
+	cli_unpack unpack;
 };
 
 enum cli_output { CLI_HUMAN, CLI_JSON, CLI_JSONL };
@@ -40,7 +47,7 @@ struct cli;
 
 struct cli_command {
 	const char *words; /* "sandbox create" */
-	int (*run)(struct cli *cli, int argc, char **argv);
+	int (*run)(struct cli *cli);
 	const char *args;  /* "[options] ID", for the usage line */
 	const char *about;
 	const char *example;
@@ -58,7 +65,10 @@ struct cli {
 	const char *output_text;
 	const char *state;  /* as given by --state or CLOCHE_STATE; NULL: the default */
 	char *state_dir;    /* resolved; owned */
+	struct http http;   /* to its daemon; connected on first use */
 	bool help;
+	int argc;    /* the command's own arguments; after cli_parse only the positional ones */
+	char **argv;
 	cli_on_options describe; /* not NULL: cli_parse hands the table over and ends the command */
 	void *describe_ctx;
 	struct err err; /* why the command failed */
@@ -68,23 +78,15 @@ struct cli {
 int cli_main(int argc, char **argv, const struct cli_roles *roles);
 
 /* --- for the commands: each returns the exit status, or <0 with cli->err filled --- */
-enum cli_parse_flags {
-	CLI_ANYWHERE = 0, /* options may stand between and after the arguments */
-	CLI_TAIL = 1,     /* the `least`-th argument starts a foreign command line, kept as it is */
-};
-
-struct cli_args {
-	char **items;
-	int count;
-};
-
 /*
- * Parses the command's own options and the global ones. 1: go on; 0: nothing left to do (help
- * was asked for): return 0; <0: refused, cli->err says why. `most` < 0: no limit. With CLI_TAIL
- * the arguments before the tail are least - 1, and `--` before the tail is dropped.
+ * Parses the command's own options and the global ones, anywhere among the arguments, and leaves
+ * the positional ones in cli->argv. 1: go on; 0: nothing left to do (help was asked for): return
+ * 0; <0: refused, cli->err says why. `most` < 0: no limit.
  */
-int cli_parse(struct cli *cli, int argc, char **argv, const struct opt *opts, int least, int most,
-	      enum cli_parse_flags flags, struct cli_args *ret) NODISCARD;
+int cli_parse(struct cli *cli, const struct opt *opts, int least, int most) NODISCARD;
+/* As cli_parse for commands that end in a foreign command line: `heads` arguments, then at least
+ * `least` words that are kept as they are ("--" before them is dropped). */
+int cli_parse_tail(struct cli *cli, const struct opt *opts, int heads, int least) NODISCARD;
 
 /* Iterates the table; NULL at the end. */
 const struct cli_command *cli_commands(size_t index);

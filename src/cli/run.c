@@ -1,0 +1,119 @@
+/*
+ * `cloche run`: a sandbox for one command. Whatever happens after the sandbox was made, it is
+ * removed before we return, unless --keep says otherwise.
+ */
+#include <jansson.h>
+
+#include "base/str.h"
+#include "cli/attach.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/exec.h"
+#include "cli/private.h"
+#include "cli/spec.h"
+
+struct run {
+	struct cli_spec spec;
+	struct exec_options exec;
+	bool keep;
+	struct private_daemon daemon;
+};
+
+static void run_done(struct run *run)
+{
+	cli_spec_done(&run->spec);
+	private_end(&run->daemon);
+}
+
+static int find_daemon(struct cli *cli, struct run *run)
+{
+	if (client_connect(cli) == 0)
+		return 0;
+	if (cli->err.code != ERR_UNAVAILABLE)
+		return -1;
+	if (run->keep && cli->state == NULL)
+		return err_wrap(&cli->err, "--keep needs a daemon that stays");
+	return private_start(&run->daemon, cli);
+}
+
+static int create(struct cli *cli, struct run *run, json_t **ret)
+{
+	auto_json json_t *body = cli_spec_to_json(cli, &run->spec);
+
+	if (body == NULL)
+		return -1;
+	if (!run->keep) {
+		json_t *labels = json_object_get(body, "labels");
+
+		if (labels == NULL && json_object_set_new(body, "labels", json_object()) == 0)
+			labels = json_object_get(body, "labels");
+		(void)json_object_set_new(labels, "ephemeral", json_string("true"));
+	}
+	if (client_json(cli, "POST", "/api/v1/sandboxes", body, ret) < 0)
+		return -1;
+	if (*client_str(*ret, "id") == '\0')
+		return err_set(&cli->err, ERR_PROTOCOL, "the daemon's answer has no id");
+	return 0;
+}
+
+/* Keeps the first error: why the command failed matters more than why cleaning up did. */
+static int remove_sandbox(struct cli *cli, const char *id, int status)
+{
+	auto_free char *target = client_target("/sandboxes/%s?force=true", id);
+	struct err first = cli->err;
+
+	cli->err = (struct err){0};
+	if (client_json(cli, "DELETE", target, NULL, NULL) < 0 && cli->err.code != ERR_NOT_FOUND) {
+		if (status < 0)
+			cli_note("sandbox %s could not be removed: %s", id, cli->err.msg);
+		else
+			return err_wrap(&cli->err, "remove sandbox %s", id);
+	}
+	cli->err = first;
+	return status;
+}
+
+static int run_command(struct cli *cli, struct run *run)
+{
+	auto_json json_t *sandbox = NULL;
+
+	attach_block_signals();
+	if (find_daemon(cli, run) < 0 || create(cli, run, &sandbox) < 0)
+		return -1;
+	const char *id = client_str(sandbox, "id");
+
+	if (!run->keep)
+		private_owns(&run->daemon, id);
+	int pending = attach_pending_signal();
+	int status = pending != 0 ? 128 + pending : exec_stay(cli, sandbox, &run->exec, cli->argv);
+
+	if (run->keep) {
+		cli_note("sandbox %s is kept", id);
+		return status;
+	}
+	status = remove_sandbox(cli, id, status);
+	private_owns(&run->daemon, "");
+	return status;
+}
+
+int cmd_run(struct cli *cli)
+{
+	auto_(run_done) struct run run = {0};
+	const struct opt opts[] = {
+		CLI_SPEC_OPTS(run.spec),
+		EXEC_OPTS(run.exec),
+		{"keep", 0, OPT_FLAG, &run.keep, NULL, "do not remove the sandbox afterwards"},
+		{"detach-keys", 0, OPT_STR, &run.exec.detach_keys, "KEYS",
+		 "leave it running, with --keep (ctrl-p,ctrl-q)"},
+		{0},
+	};
+
+	private_init(&run.daemon);
+	int r = cli_parse_tail(cli, opts, 0, 1);
+
+	if (r <= 0)
+		return r;
+	run.exec.can_detach = run.keep;
+	return run_command(cli, &run);
+}
