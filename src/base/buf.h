@@ -26,9 +26,10 @@ static inline size_t buf_len(const struct buf *buf)
 	return buf->end - buf->start;
 }
 
+/* The first unread byte; NULL if nothing was ever written. */
 static inline const uint8_t *buf_head(const struct buf *buf)
 {
-	return buf->bytes + buf->start;
+	return buf->bytes ? buf->bytes + buf->start : buf->bytes;
 }
 
 /* How many more bytes fit below the maximum. */
