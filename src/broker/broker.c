@@ -30,6 +30,7 @@
 #include "broker/tasks.h"
 #include "keeper/keeper.h"
 #include "model/config.h"
+#include "os/path.h"
 
 struct start {
 	struct broker *broker;
@@ -90,6 +91,10 @@ static int prepare_site(struct site *site, struct err *err)
 		return err_set(err, ERR_MISSING, "cloched is neither beside cloche nor installed");
 	if (site_seal_program(site, err) < 0)
 		return -1;
+	site->templates_fd = path_dir(site->state.dir_fd, "templates", 0700);
+	if (site->templates_fd < 0)
+		return err_sys(err, -site->templates_fd, "open templates/ of the state directory");
+	site->disk_backend = disk_choose(site->state.sandboxes_fd);
 	return hostimage_prepare(site, err);
 }
 

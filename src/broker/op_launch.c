@@ -211,7 +211,9 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 	wire_put_str(out, FIELD_SANDBOX, launching->id);
 	wire_put_str(out, FIELD_CGROUP, launching->id);
 	wire_put_str(out, FIELD_HOSTNAME, wire_str(msg, FIELD_HOSTNAME, "cloche"));
-	wire_put_str(out, FIELD_DISK_BACKEND, wire_str(msg, FIELD_DISK_BACKEND, "auto"));
+	const char *backend = wire_str(msg, FIELD_DISK_BACKEND, "auto");
+	wire_put_str(out, FIELD_DISK_BACKEND,
+		     str_eq(backend, "auto") ? disk_name(site->disk_backend) : backend);
 	wire_put_u64(out, FIELD_DEGRADED, wire_u64(msg, FIELD_DEGRADED, 0) != 0);
 	wire_put_u64(out, FIELD_DEADLINE_MS, wire_u64(msg, FIELD_DEADLINE_MS, 0));
 	wire_put_u64(out, FIELD_RANGE_BASE, launching->meta.range_base);
@@ -240,6 +242,7 @@ static void put_fds(const struct launching *launching, int result, struct wire_o
 	wire_put_fd(out, launching->box);
 	wire_put_fd(out, site->state.run_fd);
 	wire_put_fd(out, site->program_fd);
+	wire_put_fd(out, site->templates_fd);
 	for (size_t i = 0; i < launching->meta.layer_count; i++)
 		wire_put_fd(out, launching->layers[i]);
 	for (size_t i = 0; i < launching->mount_count; i++)

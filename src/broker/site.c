@@ -21,7 +21,7 @@
 
 void site_init(struct site *site)
 {
-	*site = (struct site){.program_fd = -1, .cloched_fd = -1, .shared_count = 1};
+	*site = (struct site){.program_fd = -1, .templates_fd = -1, .cloched_fd = -1, .shared_count = 1};
 	state_init(&site->state);
 }
 
@@ -29,6 +29,7 @@ void site_done(struct site *site)
 {
 	state_done(&site->state);
 	fd_closep(&site->program_fd);
+	fd_closep(&site->templates_fd);
 	fd_closep(&site->cloched_fd);
 }
 

@@ -9,6 +9,7 @@
 #include "broker/account.h"
 #include "broker/state.h"
 #include "os/cgroup.h"
+#include "os/disk.h"
 
 struct site {
 	struct state state;
@@ -19,6 +20,8 @@ struct site {
 	uint32_t shared_base;
 	uint32_t shared_count;
 	int program_fd;  /* O_PATH of the sealed copy of this program */
+	int templates_fd; /* empty disk images, for loop disks */
+	enum disk_backend disk_backend; /* what `auto` means here, found by trying */
 	int cloched_fd;  /* O_PATH of cloched, to execute */
 	char host_layer[33]; /* id of the host image's layer */
 };

@@ -160,6 +160,13 @@ static int step_disk(struct launch *launch, struct err *err)
 	if (disk->backend == DISK_AUTO)
 		disk->backend = disk_choose(launch->slot->sandbox_dir);
 	note(launch, "disk=%s", disk_name(disk->backend));
+	if (disk->backend == DISK_LOOP) {
+		/* Made by mke2fs once per size; afterwards a file to copy. */
+		disk->loop_template_fd =
+			disk_loop_template(launch->slot->templates, disk->bytes, disk->inodes);
+		if (disk->loop_template_fd < 0)
+			return err_sys(err, -disk->loop_template_fd, "make an empty disk image");
+	}
 	if (disk->backend == DISK_SAMPLED)
 		return missing(launch, "disk limit", "choose disk_backend tmpfs, quota or loop", err);
 	return 0;

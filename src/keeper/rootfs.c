@@ -85,11 +85,12 @@ static int prepare_disk(struct rootfs *rootfs, struct err *err)
 	const struct slot *slot = rootfs->slot;
 	bool is_mount = false;
 	int r = disk_prepare(&slot->disk, slot->sandbox_dir, &rootfs->disk_fd, &is_mount);
-	if (r >= 0 && !is_mount) {
-		rootfs->is_disk_idmapped = rootfs->can_idmap;
-		r = detach(&rootfs->disk_fd, MOUNT_NOSUID | MOUNT_NODEV,
-			   rootfs->can_idmap ? rootfs->userns_fd : -1);
-	}
+	if (r >= 0 && !is_mount)
+		r = detach(&rootfs->disk_fd, MOUNT_NOSUID | MOUNT_NODEV, -1);
+	/* What outlives the sandbox is stored in canonical ids: the next start has another range. */
+	rootfs->is_disk_idmapped = rootfs->can_idmap && slot->disk.backend != DISK_TMPFS;
+	if (r >= 0 && rootfs->is_disk_idmapped)
+		r = mount_set_idmap(rootfs->disk_fd, rootfs->userns_fd);
 	return r < 0 ? err_sys(err, -r, "prepare the disk (%s)", disk_name(slot->disk.backend)) : 0;
 }
 

@@ -19,6 +19,7 @@ static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err
 	slot->sandbox_dir = wire_take_fd(msg, KEEPER_FD_SANDBOX);
 	slot->run_dir = wire_take_fd(msg, KEEPER_FD_RUN);
 	slot->program = wire_take_fd(msg, KEEPER_FD_PROGRAM);
+	slot->templates = wire_take_fd(msg, KEEPER_FD_TEMPLATES);
 	for (size_t i = 0; i < layers; i++)
 		slot->layers[slot->layer_count++] = wire_take_fd(msg, KEEPER_FD_LAYERS + i);
 	slot->mounts = mem_zalloc((mounts + 1) * sizeof(*slot->mounts));
@@ -74,6 +75,7 @@ static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 		.bytes = wire_u64(msg, FIELD_DISK, UINT64_C(1) << 30),
 		.inodes = wire_u64(msg, FIELD_INODES, 200000),
 		.project = slot->keeper_uid,
+		.loop_template_fd = -1,
 	};
 	slot->nofile = wire_u64(msg, FIELD_NOFILE, 4096);
 	slot->output_rate = wire_u64(msg, FIELD_OUTPUT_RATE, UINT64_MAX);
@@ -82,7 +84,8 @@ static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 
 int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 {
-	*ret = (struct slot){.result = -1, .sandbox_dir = -1, .run_dir = -1, .program = -1};
+	*ret = (struct slot){
+		.result = -1, .sandbox_dir = -1, .run_dir = -1, .program = -1, .templates = -1};
 	if (take_sources(msg, ret, err) < 0)
 		return -1;
 	const char *id = wire_str(msg, FIELD_SANDBOX, "");
@@ -115,6 +118,8 @@ void slot_close_sources(struct slot *slot)
 	slot->mount_count = 0;
 	mem_freep(&slot->mounts);
 	fd_closep(&slot->program);
+	fd_closep(&slot->templates);
+	fd_closep(&slot->disk.loop_template_fd);
 }
 
 void slot_done(struct slot *slot)

@@ -193,5 +193,11 @@ int disk_probe(enum disk_backend backend, int dir_fd)
 
 enum disk_backend disk_choose(int dir_fd)
 {
-	return disk_probe(DISK_QUOTA, dir_fd) == 0 ? DISK_QUOTA : DISK_TMPFS;
+	static const enum disk_backend lasting[] = {DISK_QUOTA, DISK_LOOP};
+
+	for (size_t i = 0; i < ARRAY_LEN(lasting); i++) {
+		if (disk_probe(lasting[i], dir_fd) == 0)
+			return lasting[i];
+	}
+	return DISK_TMPFS;
 }

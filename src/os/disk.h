@@ -12,7 +12,8 @@ enum disk_backend { DISK_AUTO, DISK_QUOTA, DISK_LOOP, DISK_TMPFS, DISK_SAMPLED }
 const char *disk_name(enum disk_backend backend);
 bool disk_parse(const char *name, enum disk_backend *ret);
 /* Tries each backend for real in dir_fd (the sandboxes directory); the first that works of quota,
- * tmpfs. Sampled is never chosen by itself. */
+ * loop (whose files outlive a stop) and tmpfs. Sampled is never chosen by itself. Takes tens of
+ * milliseconds. */
 enum disk_backend disk_choose(int dir_fd);
 /* Whether the backend works here, proven by trying; -errno says why not. */
 int disk_probe(enum disk_backend backend, int dir_fd) NODISCARD;

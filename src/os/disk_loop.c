@@ -66,16 +66,18 @@ static int run_mke2fs(int image_fd, uint64_t inodes)
 
 static int make_template(int dir_fd, const char *name, uint64_t bytes, uint64_t inodes)
 {
-	auto_close int fd =
-		openat(dir_fd, new_image_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	/* Several launches may make the same one at once: each its own, the last rename stays. */
+	char own_name[TEMPLATE_NAME_BYTES];
+	(void)snprintf(own_name, sizeof(own_name), "%s-%d", new_image_name, (int)getpid()); /* fits */
+	auto_close int fd = openat(dir_fd, own_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	if (fd < 0)
 		return -errno;
 	int r = ftruncate(fd, (off_t)bytes) < 0 ? -errno : run_mke2fs(fd, inodes);
-	if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, new_image_name, dir_fd, name) < 0))
+	if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, own_name, dir_fd, name) < 0))
 		r = -errno;
 	if (r < 0)
-		(void)unlinkat(dir_fd, new_image_name, 0); /* the first error counts */
+		(void)unlinkat(dir_fd, own_name, 0); /* the first error counts */
 	return r;
 }
 

@@ -1,0 +1,59 @@
+/*
+ * cloche: the first word says which role this process plays; without one of these it is the command
+ * line. The command line may not include broker or os, so what it needs of them is handed over here.
+ */
+#include "base/str.h"
+#include "broker/broker.h"
+#include "cli/cli.h"
+#include "init/init.h"
+#include "init/inside.h"
+#include "trees.h"
+
+static int serve(const char *state_dir)
+{
+	return broker_serve(&(struct broker_options){.state = state_dir});
+}
+
+struct doctor_relay {
+	cli_on_check on_check;
+	void *ctx;
+};
+
+static void relay_check(const struct doctor_check *check, void *ctx)
+{
+	const struct doctor_relay *relay = ctx;
+	relay->on_check(&(struct cli_check){.name = check->name,
+					    .status = doctor_status_name(check->status),
+					    .detail = check->detail,
+					    .remedy = check->remedy},
+			relay->ctx);
+}
+
+static int doctor(const char *state_dir, cli_on_check on_check, void *ctx, struct err *err)
+{
+	return broker_doctor(state_dir, relay_check, &(struct doctor_relay){on_check, ctx}, err);
+}
+
+static int role_inside(int argc, char **argv)
+{
+	return inside_main(argc - 2, argv + 2);
+}
+
+static const struct {
+	const char *word;
+	int (*run)(int argc, char **argv);
+} roles[] = {{"init", init_main}, {"inside", role_inside}};
+
+int main(int argc, char **argv)
+{
+	static const struct cli_roles cli = {.serve = serve,
+					     .stop = broker_stop,
+					     .doctor = doctor,
+					     .pack = trees_pack,
+					     .unpack = trees_unpack};
+	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(roles); i++) {
+		if (str_eq(argv[1], roles[i].word))
+			return roles[i].run(argc, argv);
+	}
+	return cli_main(argc, argv, &cli);
+}
