@@ -67,15 +67,15 @@ static int prepare_mount(const struct rootfs *rootfs, struct slot_mount *mount)
 
 /* The two directories overlay needs. They belong to root inside: through an idmapped mount that is
  * stored as 0, elsewhere as the range's first id. */
-static int make_upper(const struct rootfs *rootfs, struct err *err)
+static int make_upper(const struct rootfs *rootfs)
 {
 	static const char *const names[] = {"upper", "work"};
 	uid_t owner = rootfs->slot->range_base;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (mkdirat(rootfs->disk_fd, names[i], 0755) < 0 && errno != EEXIST)
-			return err_sys(err, errno, "make %s on the disk", names[i]);
+			return -errno;
 		if (fchownat(rootfs->disk_fd, names[i], owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
-			return err_sys(err, errno, "own %s on the disk", names[i]);
+			return -errno;
 	}
 	return 0;
 }
@@ -131,6 +131,24 @@ static int make_scratch(int *ret_fd, struct err *err)
 	return *ret_fd < 0 ? err_sys(err, errno, "open the scratch directory") : 0;
 }
 
+/* Overlay keeps the credentials of whoever mounts it for its own work on the upper. On an idmapped
+ * upper only ids of the range exist, so the mounter takes the range's root as file system id; that
+ * clears the file capabilities, which overlay needs to copy up: raise them again. */
+static int become_mounter(const struct rootfs *rootfs)
+{
+	if (!rootfs->is_disk_idmapped)
+		return 0;
+	(void)setfsgid(rootfs->slot->range_base);
+	(void)setfsuid(rootfs->slot->range_base);
+	return caps_raise_permitted();
+}
+
+static void stop_being_mounter(void)
+{
+	(void)setfsuid(0);
+	(void)setfsgid(0);
+}
+
 /* Layer i as scratch/l<i>, the disk as scratch/disk. */
 static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *err)
 {
@@ -142,25 +160,7 @@ static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *e
 			return err_sys(err, -r, "mount layer %zu of the image", i);
 	}
 	int r = attach_new(rootfs->disk_fd, scratch, "disk");
-	if (r < 0)
-		return err_sys(err, -r, "mount the disk");
-	return make_upper(rootfs, err);
-}
-
-/* Overlay keeps the credentials of whoever mounts it for its own work on the upper. On an idmapped
- * upper only ids of the range exist, so the mounter takes the range's root as file system id; that
- * clears the file capabilities, which overlay needs to copy up: raise them again. */
-static int become_mounter(uint32_t base)
-{
-	(void)setfsgid(base);
-	(void)setfsuid(base);
-	return caps_raise_permitted();
-}
-
-static void stop_being_mounter(void)
-{
-	(void)setfsuid(0);
-	(void)setfsgid(0);
+	return r < 0 ? err_sys(err, -r, "mount the disk") : 0;
 }
 
 static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *err)
@@ -174,12 +174,13 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 		       ",upperdir=disk/upper,workdir=disk/work");
 	auto_close int overlay = -1;
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
-	if (r >= 0 && rootfs->is_disk_idmapped)
-		r = become_mounter(rootfs->slot->range_base);
+	if (r >= 0)
+		r = become_mounter(rootfs);
+	if (r >= 0)
+		r = make_upper(rootfs);
 	if (r >= 0)
 		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
-	if (rootfs->is_disk_idmapped)
-		stop_being_mounter();
+	stop_being_mounter();
 	if (r >= 0)
 		r = attach_new(overlay, scratch, "root");
 	return r < 0 ? err_sys(err, -r, "mount the overlay") : 0;
