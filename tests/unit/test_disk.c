@@ -14,13 +14,13 @@
 #include "harness/test.h"
 #include "os/caps.h"
 #include "os/mount.h"
-#include "os/ns.h"
+#include "own_ns.h"
 
 static void need(enum disk_backend backend)
 {
 	auto_close int dir = test_dir_fd();
 
-	if (ns_unshare(CLONE_NEWNS) < 0 || mount_make_private() < 0)
+	if (!own_ns(CLONE_NEWNS) || mount_make_private() < 0)
 		SKIP("no mount namespace");
 	int r = disk_probe(backend, dir);
 	if (r < 0)
@@ -180,7 +180,7 @@ TEST(project_quota_holds)
 	bool is_mount = true;
 	int fd = -1;
 
-	if (ns_unshare(CLONE_NEWNS) < 0 || mount_make_private() < 0)
+	if (!own_ns(CLONE_NEWNS) || mount_make_private() < 0)
 		SKIP("no mount namespace");
 	auto_close int dir = mount_quota_fs();
 	CHECK_INT(disk_probe(DISK_QUOTA, dir), 0);

@@ -12,10 +12,11 @@
 
 #include "harness/test.h"
 #include "os/ns.h"
+#include "own_ns.h"
 
 static void need_mounts(void)
 {
-	if (ns_unshare(CLONE_NEWNS) < 0 || mount_make_private() < 0)
+	if (!own_ns(CLONE_NEWNS) || mount_make_private() < 0)
 		SKIP("no mount namespace");
 }
 
@@ -161,9 +162,9 @@ TEST(an_idmapped_clone_shows_other_owners)
 	int userns = -1, fd = -1;
 	struct stat st;
 
-	need_mounts();
 	if (geteuid() != 0)
 		SKIP("needs root");
+	need_mounts();
 	make_dir("from");
 	auto_close int dir = test_dir_fd();
 	CHECK(fchownat(dir, "from", 7, 8, 0) == 0);

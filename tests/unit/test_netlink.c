@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "harness/test.h"
-#include "os/ns.h"
+#include "own_ns.h"
 
 static int connect_to_loopback(void)
 {
@@ -24,7 +24,7 @@ static int connect_to_loopback(void)
 
 TEST(loopback_comes_up)
 {
-	if (ns_unshare(CLONE_NEWNET) < 0)
+	if (!own_ns(CLONE_NEWNET))
 		SKIP("no network namespace");
 	CHECK_INT(connect_to_loopback(), -ENETUNREACH);
 	CHECK_INT(netlink_loopback_up(), 0);
@@ -34,7 +34,7 @@ TEST(loopback_comes_up)
 
 TEST(without_rights_it_stays_down)
 {
-	if (geteuid() != 0 || ns_unshare(CLONE_NEWNET) < 0)
+	if (geteuid() != 0 || !own_ns(CLONE_NEWNET))
 		SKIP("no network namespace");
 	CHECK(setresuid(65534, 65534, 65534) == 0);
 	CHECK_INT(netlink_loopback_up(), -EPERM);
