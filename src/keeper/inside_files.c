@@ -18,7 +18,8 @@ static const struct {
 	{"/proc", 0555, 0},           {"/sys", 0555, 0},
 	{"/dev", 0755, 0},            {"/run/cloche", 0755, 0},
 	{"/tmp", 01777, 0},           {"/etc", 0755, 0},
-	{"/root", 0700, 0},           {"/home/agent", 0755, AGENT_ID},
+	{"/root", 0700, 0},           {"/home", 0755, 0},
+	{"/home/agent", 0755, AGENT_ID},
 	{"/workspace", 0755, AGENT_ID},
 };
 

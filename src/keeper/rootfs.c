@@ -65,16 +65,12 @@ static int prepare_mount(const struct rootfs *rootfs, struct slot_mount *mount)
 	return r < 0 ? r : detach(&mount->fd, flags, idmap);
 }
 
-/* The two directories overlay needs. They belong to root inside: through an idmapped mount that is
- * stored as 0, elsewhere as the range's first id. */
+/* The two directories overlay needs. */
 static int make_upper(const struct rootfs *rootfs)
 {
 	static const char *const names[] = {"upper", "work"};
-	uid_t owner = rootfs->slot->range_base;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (mkdirat(rootfs->disk_fd, names[i], 0755) < 0 && errno != EEXIST)
-			return -errno;
-		if (fchownat(rootfs->disk_fd, names[i], owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 	}
 	return 0;
@@ -131,19 +127,18 @@ static int make_scratch(int *ret_fd, struct err *err)
 	return *ret_fd < 0 ? err_sys(err, errno, "open the scratch directory") : 0;
 }
 
-/* Overlay keeps the credentials of whoever mounts it for its own work on the upper. On an idmapped
- * upper only ids of the range exist, so the mounter takes the range's root as file system id; that
- * clears the file capabilities, which overlay needs to copy up: raise them again. */
-static int become_mounter(const struct rootfs *rootfs)
+/* From here to the pivot files are made as root of the sandbox: on an idmapped disk no other id
+ * exists, and overlay keeps the credentials of whoever mounts it for its own work on the upper. The
+ * change of the file system id clears the file capabilities, which overlay needs to copy up: raise
+ * them again. */
+static int become_inside_root(const struct slot *slot)
 {
-	if (!rootfs->is_disk_idmapped)
-		return 0;
-	(void)setfsgid(rootfs->slot->range_base);
-	(void)setfsuid(rootfs->slot->range_base);
+	(void)setfsgid(slot->range_base);
+	(void)setfsuid(slot->range_base);
 	return caps_raise_permitted();
 }
 
-static void stop_being_mounter(void)
+static void become_outside_root(void)
 {
 	(void)setfsuid(0);
 	(void)setfsgid(0);
@@ -175,12 +170,11 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	auto_close int overlay = -1;
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
 	if (r >= 0)
-		r = become_mounter(rootfs);
+		r = become_inside_root(rootfs->slot);
 	if (r >= 0)
 		r = make_upper(rootfs);
 	if (r >= 0)
 		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
-	stop_being_mounter();
 	if (r >= 0)
 		r = attach_new(overlay, scratch, "root");
 	return r < 0 ? err_sys(err, -r, "mount the overlay") : 0;
@@ -258,6 +252,7 @@ int rootfs_enter(const struct rootfs *rootfs, struct err *err)
 		return err_sys(err, errno, "open the new root");
 	if (fill_root(rootfs, root, err) < 0)
 		return -1;
+	become_outside_root();
 	r = mount_pivot(root);
 	return r < 0 ? err_sys(err, -r, "switch to the new root") : 0;
 }
