@@ -28,8 +28,8 @@ int disk_quota_mark(int dir_fd, const struct disk_spec *spec)
 	struct fsxattr attr;
 
 	/* The limit first: with the mark alone nothing is limited. */
-	if (syscall(SYS_quotactl_fd, dir_fd, QCMD(Q_SETQUOTA, PRJQUOTA), spec->project, &limits) <
-	    0)
+	if (syscall(SYS_quotactl_fd, dir_fd, QCMD((unsigned int)Q_SETQUOTA, PRJQUOTA),
+	            spec->project, &limits) < 0)
 		return -errno;
 	if (ioctl(dir_fd, FS_IOC_FSGETXATTR, &attr) < 0)
 		return -errno;

@@ -191,17 +191,19 @@ TEST(pivot_leaves_nothing_of_the_old_root)
 	CHECK_INT(mount_new("tmpfs", NULL, "size=1m", 0, &fd), 0);
 	CHECK(mkdirat(fd, "only", 0755) == 0);
 	CHECK_INT(mount_attach(fd, dir, "root"), 0);
+	close(fd);
+	char path[512];
+	(void)snprintf(path, sizeof(path), "%s/root", test_dir());
 	pid_t pid = fork();
 	if (pid == 0) {
-		int r = mount_pivot(fd);
+		/* pivot_root moves every process of the namespace: not the harness */
+		int root = ns_unshare(CLONE_NEWNS) < 0 ? -1 : open(path, O_PATH | O_CLOEXEC);
+		int r = root < 0 ? -EBADF : mount_pivot(root);
 		if (r < 0)
 			_exit(-r);
-		if (access("/only", F_OK) < 0 || access("/etc", F_OK) == 0)
-			_exit(200);
-		_exit(0);
+		_exit(access("/only", F_OK) == 0 && access("/etc", F_OK) < 0 ? 0 : 200);
 	}
 	int status;
 	CHECK(waitpid(pid, &status, 0) == pid);
 	CHECK_INT(status, 0);
-	close(fd);
 }
