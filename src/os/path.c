@@ -75,13 +75,13 @@ static int make_dir(int parent_fd, const char *name, mode_t mode, uid_t uid, gid
 
 int path_make_dirs(int root_fd, const char *path, mode_t mode, uid_t uid, gid_t gid, int *ret_fd)
 {
-	auto_free char *prefix = strdup(path);
 	auto_close int at = path_open_in_root(root_fd, ".", O_PATH | O_DIRECTORY, 0);
 
-	if (!prefix)
-		return -ENOMEM;
 	if (at < 0)
 		return at;
+	auto_free char *prefix = strdup(path);
+	if (!prefix)
+		return -ENOMEM;
 	for (char *name = prefix; *name;) {
 		char *end = strchrnul(name, '/');
 		char stop = *end;
