@@ -253,8 +253,9 @@ int loop_signals(struct loop *loop, const int *signals, loop_on_signal on_signal
 	must(sigemptyset(&set) == 0);
 	for (; *signals; signals++)
 		must(sigaddset(&set, *signals) == 0);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -errno;
+	int r = pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (r != 0)
+		return -r;
 	loop->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (loop->signal_fd < 0)
 		return -errno;

@@ -147,12 +147,13 @@ int tar_put_entry(struct buf *out, const struct tar_entry *entry)
 		return -EINVAL;
 	if (len > LIMIT_PATH_LEN || (is_link && strlen(entry->target) > LIMIT_PATH_LEN))
 		return -ENAMETOOLONG;
-	auto_free char *dir_name = NULL;
 	struct tar_entry whole = *entry;
 	if (entry->type != TAR_FILE)
 		whole.size = 0;
-	if (entry->type == TAR_DIR && entry->name[len - 1] != '/')
-		whole.name = dir_name = mem_printf("%s/", entry->name);
+	bool bare_dir = entry->type == TAR_DIR && entry->name[len - 1] != '/';
+	auto_free char *dir_name = bare_dir ? mem_printf("%s/", entry->name) : NULL;
+	if (dir_name)
+		whole.name = dir_name;
 
 	/* all or nothing: a full buffer must not hold half a header */
 	struct buf records;

@@ -67,7 +67,7 @@ void toml_freep(struct toml **root)
 static struct toml *find(const struct toml *table, const char *key)
 {
 	struct toml *node = table->child;
-	while (node && !str_eq(node->key, key))
+	while (node && (!node->key || !str_eq(node->key, key)))
 		node = node->next;
 	return node;
 }
