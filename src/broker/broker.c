@@ -20,8 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "broker/adopt.h"
 #include "broker/context.h"
 #include "broker/hostimage.h"
@@ -31,6 +33,8 @@
 #include "keeper/keeper.h"
 #include "model/config.h"
 #include "os/path.h"
+
+enum { HOST_IMAGE_MS = 10 * 60 * 1000 };
 
 struct start {
 	struct broker *broker;
@@ -142,6 +146,29 @@ static int start_zygotes(struct broker *broker, struct roles *roles, struct err 
 	return zygote_start(&broker->tasks, &roles->tasks, err);
 }
 
+static void on_host_image(struct job *job, struct wire_msg *answer, const struct err *err)
+{
+	struct site *site = &job->broker->site;
+	const char *id = answer ? wire_str(answer, FIELD_LAYER, "") : "";
+	if (!answer)
+		log_warn("cannot see whether the host image is current", LOG_ERR(err));
+	else if (!str_eq(id, site->host_layer) && id_is_valid(id, "ly") &&
+		 str_copy(site->host_layer, sizeof(site->host_layer), id))
+		log_info("host image built anew", LOG_STR("layer", id));
+}
+
+/* The machine's /etc may have changed since: looked at while we serve, for sandboxes to come. */
+static int refresh_host_image(struct broker *broker, struct err *err)
+{
+	struct job *job;
+	auto_wire_out struct wire_out out;
+	if (job_new(broker, WIRE_OP_HOST_IMAGE, 0, &job, err) < 0)
+		return -1;
+	wire_begin(&out, WIRE_OP_HOST_IMAGE, 1);
+	wire_put_fd(&out, job->child_sock);
+	return job_send(job, &broker->tasks, &out, HOST_IMAGE_MS, on_host_image, err);
+}
+
 static int start_loop(struct broker *broker, struct err *err)
 {
 	static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, 0};
@@ -150,9 +177,9 @@ static int start_loop(struct broker *broker, struct err *err)
 		r = loop_signals(broker->loop, signals, on_signal, broker);
 	if (r < 0)
 		return err_sys(err, -r, "make the event loop");
-	if (control_start(&broker->control, err) < 0)
+	if (control_start(&broker->control, err) < 0 || supervise_start(&broker->supervise, err) < 0)
 		return -1;
-	return supervise_start(&broker->supervise, err);
+	return refresh_host_image(broker, err);
 }
 
 static void broker_done(struct broker *broker)

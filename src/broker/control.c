@@ -111,7 +111,9 @@ static int on_grant(struct control_conn *conn, struct wire_msg *msg, struct err 
 static void on_all_stopped(struct job *job, struct wire_msg *answer, const struct err *err)
 {
 	struct control *control = &job->broker->control;
-	if (!answer)
+	if (answer)
+		slots_free_all(&job->broker->slots);
+	else
 		log_error("not every sandbox could be ended", LOG_ERR(err));
 	for (struct control_conn *conn = control->conns; conn; conn = conn->next) {
 		if (!conn->waits_for_stop)

@@ -79,12 +79,15 @@ static int enter_scratch(int *ret_fd)
 {
 	int r = ns_unshare(CLONE_NEWNS);
 	auto_close int tmpfs = -1;
+	auto_close int proc = -1;
 	if (r == 0)
 		r = mount_make_private();
 	if (r == 0)
 		r = mount_new("tmpfs", "cloche", "size=1m,mode=755", MOUNT_NOSUID | MOUNT_NODEV, &tmpfs);
 	if (r == 0)
-		r = mount_attach(tmpfs, AT_FDCWD, "/proc");
+		proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r == 0)
+		r = proc < 0 ? -errno : mount_attach_fd(tmpfs, proc);
 	if (r < 0)
 		return r;
 	*ret_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

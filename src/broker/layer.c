@@ -36,13 +36,15 @@ int layer_begin(const struct site *site, const char *id, struct err *err)
 int layer_commit(const struct site *site, const char *id, struct err *err)
 {
 	auto_free char *name = mem_printf(NEW_PREFIX "%s", id);
-	/* One sync for the whole tree instead of one for each of its files. */
-	if (syncfs(site->state.layers_fd) < 0)
-		return err_sys(err, errno, "put layer %s on disk", id);
-	if (renameat(site->state.layers_fd, name, site->state.layers_fd, id) < 0 ||
-	    fsync(site->state.layers_fd) < 0)
+	if (renameat(site->state.layers_fd, name, site->state.layers_fd, id) < 0)
 		return err_sys(err, errno, "name layer %s", id);
 	return 0;
+}
+
+/* One sync for all trees instead of one for each of their files. */
+static int sync_layers(const struct site *site, struct err *err)
+{
+	return syncfs(site->state.layers_fd) < 0 ? err_sys(err, errno, "put the layers on disk") : 0;
 }
 
 int layer_open_tree(const struct site *site, const char *id, struct err *err)
@@ -223,6 +225,7 @@ static int run_worker(int tree_fd, const struct import *import, int archive_fd, 
 		size_t len;
 		wire_begin(&out, WIRE_W_UNPACK, 1);
 		wire_put_str(&out, FIELD_FORMAT, format);
+		wire_put_u64(&out, FIELD_RANGE_COUNT, site_worker_count(import->site));
 		wire_put_fd(&out, archive_fd);
 		wire_put_fd(&out, worker.tree);
 		r = worker_call(&worker, &out, LAYER_UNPACK_MS, bytes, &msg, err);
@@ -277,10 +280,14 @@ static int import_staged(struct import *import, int stage_fd, int archive_fd, co
 	} while (r > 0);
 	if (r == 0 && import->count == 0)
 		return err_set(err, ERR_INVALID, "the archive has no layer");
+	if (r == 0)
+		r = sync_layers(import->site, err);
 	for (size_t i = 0; r == 0 && i < import->count; i++) {
 		r = layer_commit(import->site, import->layers[i].text, err);
 		wire_put_str(answer, FIELD_LAYER, import->layers[i].text);
 	}
+	if (r == 0 && fsync(import->site->state.layers_fd) < 0)
+		r = err_sys(err, errno, "put the names of the layers on disk");
 	return r;
 }
 

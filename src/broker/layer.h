@@ -11,7 +11,7 @@
 
 /* Makes and opens layers/.new-<id>; -1 on failure. */
 int layer_begin(const struct site *site, const char *id, struct err *err) NODISCARD;
-/* Puts it on disk and gives it its name. */
+/* Gives it its name; whoever needs it to survive a power cut has synced it. */
 int layer_commit(const struct site *site, const char *id, struct err *err) NODISCARD;
 /* Takes .new-<id> away as far as possible; the rest goes at the next start. */
 void layer_abandon(const struct site *site, const char *id);

@@ -124,6 +124,12 @@ void slots_free(struct slots *slots, unsigned slot)
 	(void)unlinkat(slots->registry_fd, name, 0);
 }
 
+void slots_free_all(struct slots *slots)
+{
+	for (unsigned slot = 0; slot < LIMIT_SLOTS; slot++)
+		slots_free(slots, slot);
+}
+
 enum stale { STALE_NOT, STALE_EMPTY, STALE_MAYBE_BUSY };
 
 /* What a link that is not in use here is; *ret_id is the end of target. */

@@ -38,6 +38,7 @@ int slots_take(struct slots *slots, const char *sandbox, unsigned *ret, struct e
 int slots_adopt(struct slots *slots, unsigned slot, const char *sandbox, struct err *err) NODISCARD;
 /* Gives it back. Harmless for one that is free. */
 void slots_free(struct slots *slots, unsigned slot);
+void slots_free_all(struct slots *slots);
 
 /* Takes left-over links away. fn (slot, sandbox id) is called first for those whose sandbox directory
  * is gone: no broker knows them any more, and it must end what still runs. After slots_adopt. */

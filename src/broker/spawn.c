@@ -56,12 +56,13 @@ static int drop_privileges(const struct spawn *spawn)
 {
 	int r = 0;
 	if (spawn->change_user) {
-		r = caps_limit(CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID));
+		/* SETPCAP lives on for one moment, to empty the bounding set, too. */
+		r = caps_become(spawn->uid, spawn->gid, CAPS_BIT(CAP_SETPCAP));
 		if (r == 0)
-			r = caps_become(spawn->uid, spawn->gid, 0);
-	}
-	if (r == 0)
+			r = caps_limit(0);
+	} else {
 		r = caps_clear();
+	}
 	return r < 0 ? r : caps_no_new_privs();
 }
 

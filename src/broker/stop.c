@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "broker/adopt.h"
 #include "broker/broker.h"
 #include "broker/reap.h"
 #include "broker/rootless.h"
 #include "broker/site.h"
+#include "broker/slot.h"
 #include "wire/wire.h"
 
 enum { STOP_ANSWER_MS = 10 * 60 * 1000, STOP_EXIT_MS = 15 * 1000, STOP_GRACE_MS = 5000 };
@@ -40,6 +42,20 @@ static int ask_broker(const struct site *site, struct err *err)
 	return 1;
 }
 
+/* Registered id ranges go, too: of this state directory, and of ones that were deleted. */
+static int release_slots(const struct site *site, struct err *err)
+{
+	struct slots slots;
+	struct adopted adopted;
+	int registry = site->is_rootless ? -1 : slots_open_registry();
+	if (!site->is_rootless && registry < 0)
+		return err_sys(err, -registry, "open /run/cloche/slots");
+	slots_init(&slots, registry, site->state.path);
+	int r = adopt_run(site, &slots, &adopted, err);
+	slots_done(&slots);
+	return r;
+}
+
 /* The broker died or never was: its work, done by us, under its lock. */
 static int stop_ourselves(struct site *site, struct err *err)
 {
@@ -49,7 +65,7 @@ static int stop_ourselves(struct site *site, struct err *err)
 	int r = cgroup_detect(&site->cgroups);
 	if (r < 0)
 		site->cgroups.version = 0;
-	if (reap_stop_all(site, STOP_GRACE_MS, &count, err) < 0)
+	if (reap_stop_all(site, STOP_GRACE_MS, &count, err) < 0 || release_slots(site, err) < 0)
 		return -1;
 	/* Sockets nobody serves. */
 	(void)unlinkat(site->state.dir_fd, "cloche.sock", 0);

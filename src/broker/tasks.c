@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "broker/box.h"
 #include "broker/doctor.h"
+#include "broker/hostimage.h"
 #include "broker/layer.h"
 #include "broker/reap.h"
 #include "broker/worker.h"
@@ -93,6 +94,16 @@ static int task_doctor(const struct site *site, struct wire_msg *msg, struct wir
 	return 0;
 }
 
+static int task_host_image(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
+			   struct err *err)
+{
+	struct id id;
+	if (hostimage_refresh(site, &id, err) < 0)
+		return -1;
+	wire_put_str(answer, FIELD_LAYER, id.text);
+	return 0;
+}
+
 static int task_stop_all(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
 			 struct err *err)
 {
@@ -109,6 +120,7 @@ static const struct {
 } tasks[] = {
 	{WIRE_OP_REAP, task_reap},	   {WIRE_OP_IMPORT, task_import}, {WIRE_OP_LAYER_RM, task_layer_rm},
 	{WIRE_OP_DISK, task_disk},	   {WIRE_OP_DOCTOR, task_doctor}, {WIRE_STOP_ALL, task_stop_all},
+	{WIRE_OP_HOST_IMAGE, task_host_image},
 };
 
 int tasks_run(struct wire_msg *msg, void *ctx)

@@ -6,7 +6,7 @@
  *
  * Order in the child, and why: mounts first (they need the parent namespace's rights), then pivot, then
  * the user namespace (so that it owns neither mounts nor network), then ids and capabilities, then
- * no_new_privs, which Landlock needs, then exec.
+ * no_new_privs, then exec. Landlock and seccomp follow in the worker, one wall for each request.
  */
 #include "broker/worker.h"
 
@@ -23,7 +23,6 @@
 
 #include "base/mem.h"
 #include "os/caps.h"
-#include "os/landlock.h"
 #include "os/mount.h"
 #include "os/ns.h"
 
@@ -142,21 +141,6 @@ static int drop_privileges(struct jail *jail)
 	return r < 0 ? r : caps_no_new_privs();
 }
 
-static int wall(void)
-{
-	static const struct landlock_rule rules[] = {
-		{"usr", LANDLOCK_READ},    {"lib", LANDLOCK_READ},    {"lib64", LANDLOCK_READ},
-		{"lib32", LANDLOCK_READ},  {"libx32", LANDLOCK_READ}, {"cloched", LANDLOCK_READ},
-		{"tree", LANDLOCK_ALL},
-	};
-	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -errno;
-	int r = landlock_restrict(root, rules, ARRAY_LEN(rules), true);
-	/* The root above holds nothing else anyway: Landlock is the second wall, not the first. */
-	return r == -EOPNOTSUPP || r == -ENOSYS ? 0 : r;
-}
-
 /* 0 /dev/null, 1 and 2 our stderr, 3 the wire. */
 static int place_fds(int null, int sock)
 {
@@ -184,8 +168,6 @@ static int become_worker(struct jail *jail)
 		r = drop_privileges(jail);
 	if (r == 0)
 		r = place_fds(null, jail->sock);
-	if (r == 0)
-		r = wall();
 	if (r < 0)
 		return r;
 	/* Dropping ids clears it, so it is set last. */
@@ -236,7 +218,13 @@ int worker_start(struct worker *worker, const struct site *site, int tree_fd, st
 		return err_sys(err, (int)-pid, "make a worker's namespaces");
 	}
 	worker->pid = pid;
-	worker->tree = take_fd(&jail.tree);
+	/* A mount's own fd is like O_PATH: good to open through, not to sync or to list. */
+	worker->tree = openat(jail.tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (worker->tree < 0) {
+		err_sys(err, errno, "open a tree for a worker");
+		worker_stop(worker);
+		return -1;
+	}
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /*
  * Starting workers: `cloched worker` in a jail, for every touch of files that a sandbox or an archive
  * decides about (unpacking, removing, counting). The jail: a user namespace with ids of its own, empty
- * network, pid, ipc and uts namespaces, a root with nothing but /usr and the tree it is given,
- * Landlock over that, no capability outside the range.
+ * network, pid, ipc and uts namespaces, a root with nothing but /usr and the tree it is given, no
+ * capability outside the range; the worker adds Landlock and seccomp before it looks at anything.
  *
  * Trees are stored in canonical ids (0–65535). As root the worker sees each through an idmapped mount,
  * so what it makes as uid 1000 is uid 1000 on disk although its own uid is far away. Rootless there
