@@ -74,10 +74,11 @@ TEST(a_length_beyond_the_end_is_refused)
 {
 	struct wire_out out;
 	struct wire_msg msg;
-	size_t len;
+	size_t len = 0;
 	wire_begin(&out, WIRE_OK, 1);
 	wire_put_str(&out, FIELD_PATH, "abc");
-	memcpy(bytes, wire_bytes(&out, &len), len);
+	const uint8_t *whole = wire_bytes(&out, &len);
+	memcpy(bytes, whole, len);
 	memset(bytes + 20, 0xff, 4);
 	CHECK_INT(wire_parse(bytes, len, &msg), -EPROTO);
 	memset(bytes + 20, 0, 4);
