@@ -239,7 +239,7 @@ static struct verdict disk_inodes(void)
 	}
 	rmdir("many");
 	return made > limit ? broken("%llu files", (unsigned long long)made)
-			    : held(err, "after %llu files", (unsigned long long)made);
+	                    : held(err, "after %llu files", (unsigned long long)made);
 }
 
 /* A tree too deep for any path string: what lists or removes it later must cope. It stays. */
@@ -257,7 +257,7 @@ static struct verdict open_files(void)
 	while (made < limit * 2 && open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
 		made++;
 	return made > limit ? broken("%llu files open", (unsigned long long)made)
-			    : held(errno, "after %llu", (unsigned long long)made);
+	                    : held(errno, "after %llu", (unsigned long long)made);
 }
 
 static const struct attempt attempts[] = {

@@ -51,11 +51,15 @@ static struct verdict make_whiteout(void)
 static struct verdict dangerous_nodes(void)
 {
 	static const char *const nodes[] = {
-		"/dev/mem",  "/dev/kmem",  "/dev/port",    "/dev/kmsg",         "/dev/kvm",
-		"/dev/vda",  "/dev/sda",   "/dev/nvme0n1", "/dev/loop-control", "/dev/loop0",
-		"/dev/fuse", "/dev/net/tun", "/dev/vhost-vsock", "/dev/vhost-net", "/dev/userfaultfd",
-		"/dev/autofs", "/dev/cuse", "/dev/mapper/control", "/dev/uinput", "/dev/tty1",
-		"/dev/vsock", "/dev/snapshot", "/dev/cpu/0/msr", "/dev/hpet", "/dev/rtc0",
+		"/dev/mem",         "/dev/kmem",      "/dev/port",
+		"/dev/kmsg",        "/dev/kvm",       "/dev/vda",
+		"/dev/sda",         "/dev/nvme0n1",   "/dev/loop-control",
+		"/dev/loop0",       "/dev/fuse",      "/dev/net/tun",
+		"/dev/vhost-vsock", "/dev/vhost-net", "/dev/userfaultfd",
+		"/dev/autofs",      "/dev/cuse",      "/dev/mapper/control",
+		"/dev/uinput",      "/dev/tty1",      "/dev/vsock",
+		"/dev/snapshot",    "/dev/cpu/0/msr", "/dev/hpet",
+		"/dev/rtc0",
 	};
 	for (size_t i = 0; i < ATTEMPT_COUNT(nodes); i++) {
 		struct verdict verdict = cannot_open(nodes[i], O_RDONLY);
@@ -68,8 +72,8 @@ static struct verdict dangerous_nodes(void)
 static bool is_expected_device(const char *name)
 {
 	static const char *const expected[] = {
-		".",    "..",  "null",    "zero", "full", "random", "urandom", "tty",   "ptmx",
-		"pts",  "shm", "mqueue",  "fd",   "stdin", "stdout", "stderr", "console", "core",
+		".",   "..",  "null",   "zero", "full",  "random", "urandom", "tty",     "ptmx",
+		"pts", "shm", "mqueue", "fd",   "stdin", "stdout", "stderr",  "console", "core",
 	};
 	for (size_t i = 0; i < ATTEMPT_COUNT(expected); i++)
 		if (strcmp(expected[i], name) == 0)
@@ -107,18 +111,39 @@ static struct verdict not_writable(const char *pattern)
 static struct verdict control_files(void)
 {
 	static const char *const patterns[] = {
-		"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe",
-		"/proc/sys/kernel/hotplug", "/proc/sys/kernel/panic", "/proc/sys/kernel/hostname",
-		"/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/keys/maxkeys",
-		"/proc/sys/vm/*", "/proc/sys/fs/*", "/proc/sys/fs/binfmt_misc/register",
-		"/proc/sys/net/*/*", "/proc/sys/net/ipv4/conf/*/*", "/proc/sys/user/*",
-		"/proc/sysrq-trigger", "/proc/irq/*/smp_affinity", "/proc/bus/pci/*/*",
-		"/proc/scsi/scsi", "/proc/acpi/*", "/proc/mtrr", "/proc/dynamic_debug/control",
-		"/sys/kernel/uevent_helper", "/sys/kernel/mm/*/*", "/sys/kernel/debug/*",
-		"/sys/kernel/security/*", "/sys/kernel/tracing/*", "/sys/fs/cgroup/*",
-		"/sys/fs/cgroup/*/*", "/sys/fs/cgroup/*/release_agent", "/sys/power/state",
-		"/sys/module/*/parameters/*", "/sys/devices/system/cpu/*/online",
-		"/sys/bus/*/drivers_probe", "/sys/class/net/*/*",
+		"/proc/sys/kernel/core_pattern",
+		"/proc/sys/kernel/modprobe",
+		"/proc/sys/kernel/hotplug",
+		"/proc/sys/kernel/panic",
+		"/proc/sys/kernel/hostname",
+		"/proc/sys/kernel/ns_last_pid",
+		"/proc/sys/kernel/keys/maxkeys",
+		"/proc/sys/vm/*",
+		"/proc/sys/fs/*",
+		"/proc/sys/fs/binfmt_misc/register",
+		"/proc/sys/net/*/*",
+		"/proc/sys/net/ipv4/conf/*/*",
+		"/proc/sys/user/*",
+		"/proc/sysrq-trigger",
+		"/proc/irq/*/smp_affinity",
+		"/proc/bus/pci/*/*",
+		"/proc/scsi/scsi",
+		"/proc/acpi/*",
+		"/proc/mtrr",
+		"/proc/dynamic_debug/control",
+		"/sys/kernel/uevent_helper",
+		"/sys/kernel/mm/*/*",
+		"/sys/kernel/debug/*",
+		"/sys/kernel/security/*",
+		"/sys/kernel/tracing/*",
+		"/sys/fs/cgroup/*",
+		"/sys/fs/cgroup/*/*",
+		"/sys/fs/cgroup/*/release_agent",
+		"/sys/power/state",
+		"/sys/module/*/parameters/*",
+		"/sys/devices/system/cpu/*/online",
+		"/sys/bus/*/drivers_probe",
+		"/sys/class/net/*/*",
 	};
 	for (size_t i = 0; i < ATTEMPT_COUNT(patterns); i++) {
 		struct verdict verdict = not_writable(patterns[i]);
@@ -146,12 +171,29 @@ static struct verdict is_masked(const char *path)
 static struct verdict masked_files(void)
 {
 	static const char *const paths[] = {
-		"/proc/kcore", "/proc/kmsg", "/proc/keys", "/proc/key-users", "/proc/timer_list",
-		"/proc/sched_debug", "/proc/latency_stats", "/proc/timer_stats",
-		"/proc/kpageflags", "/proc/kpagecount", "/proc/kpagecgroup", "/proc/vmallocinfo",
-		"/proc/slabinfo", "/proc/pagetypeinfo", "/proc/kallsyms", "/proc/config.gz",
-		"/proc/sysrq-trigger", "/proc/iomem", "/proc/ioports", "/proc/modules",
-		"/sys/firmware/acpi/tables/DSDT", "/sys/kernel/notes", "/sys/kernel/vmcoreinfo",
+		"/proc/kcore",
+		"/proc/kmsg",
+		"/proc/keys",
+		"/proc/key-users",
+		"/proc/timer_list",
+		"/proc/sched_debug",
+		"/proc/latency_stats",
+		"/proc/timer_stats",
+		"/proc/kpageflags",
+		"/proc/kpagecount",
+		"/proc/kpagecgroup",
+		"/proc/vmallocinfo",
+		"/proc/slabinfo",
+		"/proc/pagetypeinfo",
+		"/proc/kallsyms",
+		"/proc/config.gz",
+		"/proc/sysrq-trigger",
+		"/proc/iomem",
+		"/proc/ioports",
+		"/proc/modules",
+		"/sys/firmware/acpi/tables/DSDT",
+		"/sys/kernel/notes",
+		"/sys/kernel/vmcoreinfo",
 	};
 	for (size_t i = 0; i < ATTEMPT_COUNT(paths); i++) {
 		struct verdict verdict = is_masked(paths[i]);
@@ -164,7 +206,7 @@ static struct verdict masked_files(void)
 static struct verdict own_maps(void)
 {
 	static const char *const files[] = {"/proc/self/uid_map", "/proc/self/gid_map",
-					    "/proc/self/setgroups", "/proc/self/projid_map"};
+	                                    "/proc/self/setgroups", "/proc/self/projid_map"};
 	for (size_t i = 0; i < ATTEMPT_COUNT(files); i++) {
 		int fd = open(files[i], O_WRONLY | O_CLOEXEC);
 		if (fd < 0)

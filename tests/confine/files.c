@@ -54,13 +54,13 @@ static bool look_through_links(int pid, void *ctx)
 	for (size_t i = 0; i < ATTEMPT_COUNT(links); i++) {
 		char path[4096];
 		snprintf(path, sizeof(path), "/proc/%d/%s/../../../../../..%s", pid, links[i],
-			 probe_arg("path"));
+		         probe_arg("path"));
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			continue;
 		close(fd);
 		snprintf(search->found, sizeof(search->found), "/proc/%d/%s leads out", pid,
-			 links[i]);
+		         links[i]);
 		return false;
 	}
 	return true;
@@ -80,7 +80,7 @@ static bool look_through_fds(int pid, void *ctx)
 	for (int fd = 0; fd < 256; fd++) {
 		char path[4096];
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d/../../../../../..%s", pid, fd,
-			 probe_arg("path"));
+		         probe_arg("path"));
 		int opened = open(path, O_RDONLY | O_CLOEXEC);
 		if (opened < 0)
 			continue;
@@ -135,7 +135,7 @@ static struct verdict shadow(void)
 #define ON_IMAGE(name, call)                                                                       \
 	static struct verdict name(void)                                                           \
 	{                                                                                          \
-		return REFUSED((call), EROFS, EACCES, EPERM, EXDEV, ETXTBSY, EOPNOTSUPP);           \
+		return REFUSED((call), EROFS, EACCES, EPERM, EXDEV, ETXTBSY, EOPNOTSUPP);          \
 	}
 
 ON_IMAGE(image_write, open("/usr/bin/env", O_WRONLY | O_CLOEXEC))
@@ -189,12 +189,12 @@ static struct verdict inside_program(void)
 		snprintf(path, sizeof(path), "/run/cloche/%s", entry->d_name);
 		if (entry->d_type == DT_REG)
 			verdict = REFUSED(open(path, O_WRONLY | O_CLOEXEC), EROFS, EACCES, EPERM,
-					  ETXTBSY);
+			                  ETXTBSY);
 	}
 	closedir(dir);
 	if (verdict.held)
 		verdict = REFUSED(open("/run/cloche/new", O_WRONLY | O_CREAT | O_CLOEXEC, 0755),
-				  EROFS, EACCES, EPERM);
+		                  EROFS, EACCES, EPERM);
 	return verdict;
 }
 

@@ -67,7 +67,7 @@ static struct verdict set_mount_flags(void)
 {
 	struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID};
 	return REFUSED(syscall(SYS_mount_setattr, AT_FDCWD, "/usr", 0, &attr, sizeof(attr)), EPERM,
-		       ENOSYS);
+	               ENOSYS);
 }
 
 #define UNSHARE(name, flags)                                                                       \
@@ -143,19 +143,17 @@ static struct verdict parent_namespace(void)
 
 static struct verdict load_bpf(void)
 {
-	union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY,
-			       .key_size = 4,
-			       .value_size = 4,
-			       .max_entries = 1};
+	union bpf_attr attr = {
+		.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 4, .max_entries = 1};
 	return REFUSED(syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr)), EPERM, ENOSYS);
 }
 
 static struct verdict perf_open(void)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
-				       .size = sizeof(attr),
-				       .config = PERF_COUNT_SW_TASK_CLOCK,
-				       .exclude_kernel = 1};
+	                               .size = sizeof(attr),
+	                               .config = PERF_COUNT_SW_TASK_CLOCK,
+	                               .exclude_kernel = 1};
 	return REFUSED(syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0), EPERM, ENOSYS);
 }
 

@@ -18,7 +18,7 @@
 enum { ATTEMPT_SECONDS = 60 };
 
 static const struct topic *const topics[] = {
-	&topic_abi,        &topic_bombs,     &topic_devices, &topic_files,  &topic_kernel,
+	&topic_abi,       &topic_bombs,     &topic_devices, &topic_files,  &topic_kernel,
 	&topic_privilege, &topic_processes, &topic_sockets, &topic_volume,
 };
 
@@ -125,7 +125,7 @@ static struct verdict run_forked(const struct attempt *attempt, struct verdict *
 static int run_topic(const struct topic *topic)
 {
 	struct verdict *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {
 		perror("mmap");
 		return 2;

@@ -57,9 +57,9 @@ static struct verdict standard_fds_are_plain(void)
 
 static struct verdict environment_is_clean(void)
 {
-	static const char *const foreign[] = {"SSH_AUTH_SOCK", "AWS_", "GITHUB_TOKEN", "CLOCHE_STATE",
-					      "XDG_RUNTIME_DIR", "DBUS_", "SUDO_", "LD_",
-					      "NOTIFY_SOCKET", "CANARY"};
+	static const char *const foreign[] = {
+		"SSH_AUTH_SOCK", "AWS_",  "GITHUB_TOKEN", "CLOCHE_STATE",  "XDG_RUNTIME_DIR",
+		"DBUS_",         "SUDO_", "LD_",          "NOTIFY_SOCKET", "CANARY"};
 	for (char **entry = environ; *entry; entry++)
 		for (size_t i = 0; i < ATTEMPT_COUNT(foreign); i++)
 			if (strncmp(*entry, foreign[i], strlen(foreign[i])) == 0)
@@ -121,7 +121,7 @@ static struct verdict raise_capability(void)
 static struct verdict raise_ambient(void)
 {
 	return REFUSED(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_ADMIN, 0, 0), EPERM,
-		       EINVAL);
+	               EINVAL);
 }
 
 static struct verdict undo_no_new_privs(void)
@@ -170,10 +170,10 @@ static struct verdict deadline_scheduling(void)
 		uint32_t priority;
 		uint64_t runtime, deadline, period;
 	} attr = {.size = sizeof(attr),
-		  .policy = 6,
-		  .runtime = 10000000,
-		  .deadline = 20000000,
-		  .period = 20000000};
+	          .policy = 6,
+	          .runtime = 10000000,
+	          .deadline = 20000000,
+	          .period = 20000000};
 	return REFUSED(syscall(SYS_sched_setattr, 0, &attr, 0), EPERM, ENOSYS, EBUSY);
 }
 

@@ -17,7 +17,7 @@
 
 struct verdict {
 	bool held;
-	int err;         /* errno of the refused call, 0 when there was none */
+	int err;          /* errno of the refused call, 0 when there was none */
 	char detail[120]; /* what was seen */
 };
 

@@ -139,7 +139,7 @@ static struct verdict kill_supervisor(void)
 		fclose(file);
 	}
 	return strchr("SRD", state) ? held(0, "still there, state %c", state)
-				    : broken("state %c", state);
+	                            : broken("state %c", state);
 }
 
 static struct verdict schedule_supervisor(void)
@@ -158,7 +158,7 @@ static struct verdict renice_supervisor(void)
 static struct verdict compare_supervisor(void)
 {
 	return REFUSED(syscall(SYS_kcmp, 1, getpid(), 0 /* KCMP_FILE */, 0, 0), EPERM, EACCES,
-		       ENOSYS);
+	               ENOSYS);
 }
 
 static const struct attempt attempts[] = {

@@ -24,8 +24,8 @@ enum { MANY_FDS = 16 };
 #define SOCKET(name, family, type, protocol)                                                       \
 	static struct verdict name(void)                                                           \
 	{                                                                                          \
-		return REFUSED(socket(family, (type) | SOCK_CLOEXEC, protocol), EPERM, EACCES,      \
-			       EAFNOSUPPORT, EPROTONOSUPPORT, ESOCKTNOSUPPORT, ENOSYS);             \
+		return REFUSED(socket(family, (type) | SOCK_CLOEXEC, protocol), EPERM, EACCES,     \
+		               EAFNOSUPPORT, EPROTONOSUPPORT, ESOCKTNOSUPPORT, ENOSYS);            \
 	}
 
 SOCKET(vsock, 40, SOCK_STREAM, 0)
@@ -86,15 +86,16 @@ static struct verdict dial(const char *address, unsigned port, int type)
 		return REFUSED(fd, EPERM, EACCES, EAFNOSUPPORT);
 	struct timeval patience = {.tv_sec = 2};
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	long result = is_six ? sendto(fd, "x", 1, MSG_NOSIGNAL | (type == SOCK_STREAM ? MSG_FASTOPEN : 0),
-				      (struct sockaddr *)&six, sizeof(six))
-			     : sendto(fd, "x", 1, MSG_NOSIGNAL | (type == SOCK_STREAM ? MSG_FASTOPEN : 0),
-				      (struct sockaddr *)&four, sizeof(four));
+	long result =
+		is_six ? sendto(fd, "x", 1, MSG_NOSIGNAL | (type == SOCK_STREAM ? MSG_FASTOPEN : 0),
+	                        (struct sockaddr *)&six, sizeof(six))
+		       : sendto(fd, "x", 1, MSG_NOSIGNAL | (type == SOCK_STREAM ? MSG_FASTOPEN : 0),
+	                        (struct sockaddr *)&four, sizeof(four));
 	if (result < 0 && errno == EOPNOTSUPP)
 		result = connect(fd, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four,
-				 is_six ? sizeof(six) : sizeof(four));
-	return REFUSED(result, ECONNREFUSED, ENETUNREACH, EHOSTUNREACH, EPERM, EACCES, EADDRNOTAVAIL,
-		       EINVAL);
+		                 is_six ? sizeof(six) : sizeof(four));
+	return REFUSED(result, ECONNREFUSED, ENETUNREACH, EHOSTUNREACH, EPERM, EACCES,
+	               EADDRNOTAVAIL, EINVAL);
 }
 
 static struct verdict host_loopback(void)
@@ -122,9 +123,9 @@ static struct verdict host_address(void)
 static struct verdict everywhere(int type, unsigned port)
 {
 	static const char *const addresses[] = {
-		"192.0.2.1", "198.51.100.7", "169.254.169.254", "10.0.0.1", "172.17.0.1",
-		"192.168.0.1", "100.64.0.1", "224.0.0.251", "2001:db8::1", "fd00:ec2::254",
-		"fe80::1", "64:ff9b::c000:201",
+		"192.0.2.1",   "198.51.100.7",  "169.254.169.254", "10.0.0.1",
+		"172.17.0.1",  "192.168.0.1",   "100.64.0.1",      "224.0.0.251",
+		"2001:db8::1", "fd00:ec2::254", "fe80::1",         "64:ff9b::c000:201",
 	};
 	for (size_t i = 0; i < ATTEMPT_COUNT(addresses); i++) {
 		struct verdict verdict = dial(addresses[i], port, type);
@@ -181,12 +182,13 @@ static bool receives_descriptor(int fd)
 	char byte, control[CMSG_SPACE(MANY_FDS * sizeof(int))];
 	struct iovec part = {&byte, 1};
 	struct msghdr msg = {.msg_iov = &part,
-			     .msg_iovlen = 1,
-			     .msg_control = control,
-			     .msg_controllen = sizeof(control)};
+	                     .msg_iovlen = 1,
+	                     .msg_control = control,
+	                     .msg_controllen = sizeof(control)};
 	if (recvmsg(fd, &msg, MSG_DONTWAIT) < 0)
 		return false;
-	for (struct cmsghdr *part_of = CMSG_FIRSTHDR(&msg); part_of; part_of = CMSG_NXTHDR(&msg, part_of))
+	for (struct cmsghdr *part_of = CMSG_FIRSTHDR(&msg); part_of;
+	     part_of = CMSG_NXTHDR(&msg, part_of))
 		if (part_of->cmsg_level == SOL_SOCKET && part_of->cmsg_type == SCM_RIGHTS)
 			return true;
 	return false;
@@ -203,7 +205,7 @@ static struct verdict try_offered(const char *folder, const char *name)
 			bool got = receives_descriptor(fd);
 			close(fd);
 			return got ? broken("%s gave a descriptor", addr.sun_path)
-				   : held(0, "no descriptor from %s", addr.sun_path);
+			           : held(0, "no descriptor from %s", addr.sun_path);
 		}
 		close(fd);
 	}
@@ -218,7 +220,8 @@ static struct verdict offered_sockets(void)
 		if (!dir)
 			continue;
 		struct verdict verdict = held(0, "nothing");
-		for (struct dirent *entry = readdir(dir); entry && verdict.held; entry = readdir(dir))
+		for (struct dirent *entry = readdir(dir); entry && verdict.held;
+		     entry = readdir(dir))
 			if (entry->d_type == DT_SOCK)
 				verdict = try_offered(folders[i], entry->d_name);
 		closedir(dir);

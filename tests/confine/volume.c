@@ -93,7 +93,7 @@ static struct verdict write_foreign(void)
 static struct verdict take_foreign(void)
 {
 	return REFUSED(chown(in_volume("owned"), getuid(), getgid()), EPERM, EACCES, EINVAL,
-		       EOVERFLOW, EROFS);
+	               EOVERFLOW, EROFS);
 }
 
 static struct verdict open_up_foreign(void)
