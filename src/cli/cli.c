@@ -215,23 +215,44 @@ static const struct cli_command *find_command(const char *path)
 	return NULL;
 }
 
+/* The words of a row up to the one behind `path`: "sandbox files" for path "sandbox". Owned by the
+ * caller; NULL when the row is not below the path. */
+static char *next_level(const char *words, const char *path)
+{
+	size_t len = strlen(path);
+
+	if (len > 0 && (!starts_with_words(words, path) || words[len] == '\0'))
+		return NULL;
+	len += len > 0;
+	return mem_strndup(words, len + strcspn(words + len, " "));
+}
+
 /* "unknown command 'sandbox lsit' (did you mean 'sandbox list'?)" */
 static int unknown_command(struct cli *cli, const char *path, const char *word)
 {
-	const char *candidates[ARRAY_LEN(commands) + ARRAY_LEN(aliases) + 1] = {0};
+	char *candidates[ARRAY_LEN(commands) + ARRAY_LEN(aliases) + 1] = {0};
 	auto_free char *asked = *path == '\0' ? mem_strdup(word) : mem_printf("%s %s", path, word);
 	size_t count = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		candidates[count++] = commands[i].words;
-	for (size_t i = 0; i < ARRAY_LEN(aliases); i++)
-		candidates[count++] = aliases[i].words;
-	const char *nearest = opt_nearest(asked, candidates);
+	for (size_t i = 0; i < ARRAY_LEN(commands) + ARRAY_LEN(aliases); i++) {
+		const char *words = i < ARRAY_LEN(commands)
+					    ? commands[i].words
+					    : aliases[i - ARRAY_LEN(commands)].words;
+		char *level = next_level(words, path);
+
+		if (level != NULL)
+			candidates[count++] = level;
+	}
+	const char *nearest = opt_nearest(asked, (const char *const *)candidates);
 
 	if (nearest != NULL)
-		return err_set(&cli->err, ERR_INVALID,
-			       "unknown command '%s' (did you mean '%s'?)", asked, nearest);
-	return err_set(&cli->err, ERR_INVALID, "unknown command '%s' (see 'cloche help')", asked);
+		err_set(&cli->err, ERR_INVALID, "unknown command '%s' (did you mean '%s'?)", asked,
+			nearest);
+	else
+		err_set(&cli->err, ERR_INVALID, "unknown command '%s' (see 'cloche help')", asked);
+	for (size_t i = 0; i < count; i++)
+		free(candidates[i]);
+	return -1;
 }
 
 /* Leading words and the global options among them. *ret_path is owned by the caller. */

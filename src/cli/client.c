@@ -38,9 +38,9 @@ void client_query(char **target, const char *name, const char *value)
 {
 	auto_(buf_done) struct buf buf;
 
+	buf_init(&buf, TARGET_MAX);
 	if (value == NULL)
 		return;
-	buf_init(&buf, TARGET_MAX);
 	if (encode_url(&buf, value, "/") < 0)
 		buf_reset(&buf);
 	auto_free char *escaped = buf_take_string(&buf);

@@ -62,14 +62,16 @@ static int complete(struct sse *sse, struct sse_event *ret)
 		.len = buf_len(&sse->data) - 1,
 	};
 	sse->has_data = false;
+	sse->is_told = true;
 	return 1;
 }
 
 int sse_next(struct sse *sse, struct sse_event *ret)
 {
-	if (!sse->has_data) {
+	if (sse->is_told) {
 		buf_reset(&sse->data);
 		sse->event[0] = '\0';
+		sse->is_told = false;
 	}
 	for (;;) {
 		size_t len = buf_len(&sse->in);

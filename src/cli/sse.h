@@ -15,6 +15,7 @@ struct sse {
 	char event[64];
 	char id[64]; /* the last one seen: for Last-Event-ID */
 	bool has_data;
+	bool is_told; /* the caller has the event: the next call starts a new one */
 };
 
 struct sse_event {
