@@ -229,13 +229,18 @@ struct keyed {
 static void on_key_claimed(const struct store_result *result, void *ctx)
 {
 	auto_free struct keyed *keyed = ctx;
+	struct call *call = keyed->call;
+	struct err err = {0};
 
-	if (result->ok) {
-		keyed->proceed(keyed->call);
-		return;
+	if (!result->ok) {
+		mem_freep(&call->key);
+		call_fail(call, &result->err);
+	} else if (call->route->body == ROUTE_RAW && request_is_gone(call->request)) {
+		(void)err_set(&err, ERR_UNAVAILABLE, "the body never came"); /* always -1 */
+		call_fail(call, &err);
+	} else {
+		keyed->proceed(call);
 	}
-	mem_freep(&keyed->call->key);
-	call_fail(keyed->call, &result->err);
 }
 
 static void refuse_key(struct call *call, const char *why)

@@ -4,18 +4,28 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/broker_call.h"
+#include "runtime/gate.h"
 #include "runtime/runtime.h"
 
 enum { LAUNCH_MS = 60 * 1000, REAP_MS = 120 * 1000, LIST_MS = 30 * 1000 };
 
+/* Below what the broker allows (broker/ops.def). */
+enum { LAUNCHES = 32, REAPS = 64 };
+
 struct native {
 	struct runtime runtime; /* first */
 	struct broker_call *broker;
+	struct gate launches, reaps;
 };
+
+static struct native *native_of(struct runtime *runtime)
+{
+	return (struct native *)runtime;
+}
 
 static struct peer *peer_of(struct runtime *runtime)
 {
-	return broker_call_peer(((struct native *)runtime)->broker);
+	return broker_call_peer(native_of(runtime)->broker);
 }
 
 /* --- launch --- */
@@ -93,7 +103,7 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 	if (sandbox->spec.disk_backend)
 		wire_put_str(&out, FIELD_DISK_BACKEND, sandbox->spec.disk_backend);
 	wire_put_u64(&out, FIELD_DEGRADED, sandbox->spec.degraded);
-	peer_call(peer, number, &out, LAUNCH_MS, on_launched, launch);
+	gate_call(&native_of(runtime)->launches, number, &out, LAUNCH_MS, on_launched, launch);
 }
 
 /* --- reap --- */
@@ -122,7 +132,7 @@ static void native_reap(struct runtime *runtime, const char *id, bool keep_files
 	reap->ctx = ctx;
 	wire_put_str(&out, FIELD_SANDBOX, id);
 	wire_put_u64(&out, FIELD_KEEP_FILES, keep_files);
-	peer_call(peer, number, &out, REAP_MS, on_reaped, reap);
+	gate_call(&native_of(runtime)->reaps, number, &out, REAP_MS, on_reaped, reap);
 }
 
 /* --- list: page by page --- */
@@ -198,8 +208,10 @@ static void native_list(struct runtime *runtime, runtime_on_listed on_listed, vo
 
 static void native_free(struct runtime *runtime)
 {
-	struct native *native = (struct native *)runtime;
+	struct native *native = native_of(runtime);
 
+	gate_done(&native->launches);
+	gate_done(&native->reaps);
 	mem_freep(&native);
 }
 
@@ -217,6 +229,8 @@ struct runtime *runtime_native_new(struct broker_call *broker)
 
 	native->runtime.ops = &native_ops;
 	native->broker = broker;
+	gate_init(&native->launches, broker_call_peer(broker), LAUNCHES);
+	gate_init(&native->reaps, broker_call_peer(broker), REAPS);
 	return &native->runtime;
 }
 

@@ -1,0 +1,314 @@
+/*
+ * Order of the start: everything that can fail without a sandbox noticing (options, folders,
+ * configuration, store), then the broker's line, then reconcile, and only then HTTP: clients that
+ * came early wait in the listening socket's queue.
+ */
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "api/api.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "base/str.h"
+#include "daemon/engine.h"
+#include "daemon/fleet.h"
+#include "daemon/gallery.h"
+#include "daemon/guests.h"
+#include "daemon/keys.h"
+#include "daemon/notes.h"
+#include "daemon/reconcile.h"
+#include "http/server.h"
+#include "model/config.h"
+#include "runtime/broker_call.h"
+#include "runtime/runtime.h"
+#include "store/store.h"
+
+enum { CONNECTIONS = 2048, HEADER_MS = 30 * 1000 };
+
+struct daemon {
+	const char *state;
+	const char *log_level;
+	uint64_t broker_fd, listen_fd, owner_uid;
+	struct config config;
+	struct keys keys;
+	struct guests guests;
+	int run_fd, sandboxes_fd, tmp_fd;
+	struct loop *loop;
+	struct store *store;
+	struct loop_source store_source;
+	struct broker_call *broker;
+	struct runtime *runtime;
+	struct fleet *fleet;
+	struct gallery *gallery;
+	struct engine *engine;
+	struct api *api;
+	struct server *server;
+};
+
+/* --- start --- */
+
+static int parse_options(struct daemon *daemon, int argc, char **argv, struct err *err)
+{
+	const struct opt opts[] = {
+		{"state", 0, OPT_STR, &daemon->state, "DIR", "state directory"},
+		{"broker-fd", 0, OPT_U64, &daemon->broker_fd, "FD", "wire socket to the broker"},
+		{"listen-fd", 0, OPT_U64, &daemon->listen_fd, "FD", "listening API socket"},
+		{"owner-uid", 0, OPT_U64, &daemon->owner_uid, "UID", "user this daemon works for"},
+		{"log-level", 0, OPT_STR, &daemon->log_level, "LEVEL", "debug, info, warn, error"},
+		{0},
+	};
+
+	daemon->broker_fd = 3;
+	daemon->listen_fd = 4;
+	daemon->owner_uid = getuid();
+	if (opt_parse(opts, argc, argv, false, &argc, err) < 0)
+		return -1;
+	if (argc > 0 || !daemon->state)
+		return err_set(err, ERR_INVALID,
+			       "cloched is started by `cloche serve`; it needs --state DIR and a "
+			       "broker behind --broker-fd");
+	return 0;
+}
+
+/* Root of a user namespace that maps it to an ordinary user is not root. */
+static bool is_real_root(void)
+{
+	auto_free char *map = NULL;
+	unsigned inside, outside, count;
+	size_t len;
+
+	if (geteuid() != 0)
+		return false;
+	return io_read_file(AT_FDCWD, "/proc/self/uid_map", 4096, &map, &len) < 0 ||
+	       sscanf(map, "%u %u %u", &inside, &outside, &count) != 3 || outside == 0;
+}
+
+static int open_folder(const char *state, const char *name, int flags, struct err *err)
+{
+	auto_free char *path = mem_printf("%s/%s", state, name);
+	int fd = open(path, flags | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(err, errno, "open %s", path) : fd;
+}
+
+static int prepare_folders(struct daemon *daemon, struct err *err)
+{
+	auto_close int keys_fd = -1;
+
+	/* O_PATH: we may pass through these two, not list them. */
+	daemon->run_fd = open_folder(daemon->state, "run", O_PATH, err);
+	if (daemon->run_fd < 0)
+		return -1;
+	daemon->sandboxes_fd = open_folder(daemon->state, "sandboxes", O_PATH, err);
+	if (daemon->sandboxes_fd < 0)
+		return -1;
+	daemon->tmp_fd = open_folder(daemon->state, "tmp", O_RDONLY, err);
+	if (daemon->tmp_fd < 0)
+		return -1;
+	keys_fd = open_folder(daemon->state, "keys", O_RDONLY, err);
+	return keys_fd < 0 ? -1 : keys_load(&daemon->keys, keys_fd, err);
+}
+
+static int load_config(struct daemon *daemon, struct err *err)
+{
+	auto_free char *path = mem_printf("%s/config.toml", daemon->state);
+	enum log_level level;
+
+	if (config_load(&daemon->config, AT_FDCWD, path, err) < 0)
+		return -1;
+	level = daemon->config.log_level;
+	if (daemon->log_level && !log_parse_level(daemon->log_level, &level))
+		return err_set(err, ERR_INVALID, "--log-level is debug, info, warn or error");
+	log_setup("daemon", level);
+	return 0;
+}
+
+static void on_signal(int signal, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	log_info("asked to end; sandboxes stay", LOG_INT("signal", signal));
+	loop_stop(daemon->loop, 0);
+}
+
+static void on_store(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	store_dispatch(daemon->store);
+}
+
+static int open_store(struct daemon *daemon, struct err *err)
+{
+	auto_free char *path = mem_printf("%s/store/cloche.db", daemon->state);
+	struct store_options options = {.path = path};
+	int r;
+
+	if (store_open(&options, &daemon->store, err) < 0)
+		return -1;
+	r = loop_add(daemon->loop, &daemon->store_source, store_event_fd(daemon->store), EPOLLIN,
+		     on_store, daemon);
+	return r < 0 ? err_sys(err, -r, "watch the store") : 0;
+}
+
+static void on_broker_gone(void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	log_warn("the broker ended, so do I; sandboxes stay");
+	loop_stop(daemon->loop, 0);
+}
+
+static int assemble(struct daemon *daemon, struct err *err)
+{
+	struct fleet parts;
+	struct api_config api;
+
+	if (broker_call_new(daemon->loop, (int)daemon->broker_fd, on_broker_gone, daemon,
+			    &daemon->broker, err) < 0)
+		return -1;
+	daemon->runtime = runtime_native_new(daemon->broker);
+	parts = (struct fleet){.loop = daemon->loop, .store = daemon->store,
+			       .runtime = daemon->runtime, .run_fd = daemon->run_fd,
+			       .sandboxes_fd = daemon->sandboxes_fd};
+	daemon->fleet = fleet_new(&parts);
+	daemon->gallery = gallery_new(daemon->store, daemon->broker);
+	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);
+	api = (struct api_config){.loop = daemon->loop, .store = daemon->store,
+				  .config = &daemon->config, .engine = daemon->engine,
+				  .sandboxes_fd = daemon->sandboxes_fd, .spool_fd = daemon->tmp_fd,
+				  .state_path = daemon->state};
+	daemon->api = api_new(&api);
+	store_listen(daemon->store, api_on_event, daemon->api);
+	return 0;
+}
+
+/* --- serving --- */
+
+static bool on_peer(uid_t uid, pid_t pid, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	return guests_allow(&daemon->guests, uid, pid);
+}
+
+static void on_request(struct request *request, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	api_on_request(request, daemon->api);
+}
+
+static void on_refuse(struct request *request, enum err_code code, const char *detail, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	api_on_refuse(request, code, detail, daemon->api);
+}
+
+static void on_ready(const struct err *err, void *ctx)
+{
+	struct daemon *daemon = ctx;
+	struct server_config config = {
+		.listen_fd = (int)daemon->listen_fd,
+		.on_peer = on_peer,
+		.on_request = on_request,
+		.on_refuse = on_refuse,
+		.ctx = daemon,
+		.max_connections = CONNECTIONS,
+		.header_timeout_ms = HEADER_MS,
+	};
+	struct err failed = *err;
+	struct event event;
+
+	if (err->code != ERR_OK ||
+	    server_new(daemon->loop, &config, &daemon->server, &failed) < 0) {
+		log_error("cannot serve", LOG_ERR(&failed));
+		loop_stop(daemon->loop, err_exit(failed.code));
+		return;
+	}
+	note_daemon(&event);
+	store_event_put(daemon->store, &event, NULL, NULL);
+	event_done(&event);
+	gallery_sweep(daemon->gallery);
+	log_info("serving", LOG_STR("state", daemon->state), LOG_INT("pid", getpid()));
+}
+
+static int start(struct daemon *daemon, int argc, char **argv, struct err *err)
+{
+	static const int signals[] = {SIGTERM, SIGINT, 0};
+	int r;
+
+	if (parse_options(daemon, argc, argv, err) < 0)
+		return -1;
+	if (is_real_root())
+		return err_set(err, ERR_FORBIDDEN,
+			       "cloched does not run as root: `cloche serve` starts it as another user");
+	if (sodium_init() < 0)
+		return err_set(err, ERR_INTERNAL, "libsodium does not start");
+	daemon->guests = (struct guests){getuid(), (uid_t)daemon->owner_uid};
+	if (load_config(daemon, err) < 0 || prepare_folders(daemon, err) < 0)
+		return -1;
+	r = loop_new(&daemon->loop);
+	if (r == 0)
+		r = loop_signals(daemon->loop, signals, on_signal, daemon);
+	if (r < 0)
+		return err_sys(err, -r, "make the loop");
+	if (open_store(daemon, err) < 0 || assemble(daemon, err) < 0)
+		return -1;
+	reconcile_run(daemon->fleet, on_ready, daemon);
+	return 0;
+}
+
+/* Requests first, then what they wait for; commits that are under way still find their owners. */
+static void finish(struct daemon *daemon)
+{
+	server_free(daemon->server);
+	if (daemon->fleet)
+		fleet_shut(daemon->fleet);
+	runtime_free(daemon->runtime);
+	broker_call_free(daemon->broker);
+	loop_remove(&daemon->store_source);
+	store_close(daemon->store);
+	fleet_free(daemon->fleet);
+	engine_free(daemon->engine);
+	gallery_free(daemon->gallery);
+	api_free(daemon->api);
+	loop_free(daemon->loop);
+	config_done(&daemon->config);
+	keys_done(&daemon->keys);
+	fd_closep(&daemon->run_fd);
+	fd_closep(&daemon->sandboxes_fd);
+	fd_closep(&daemon->tmp_fd);
+}
+
+int daemon_main(int argc, char **argv)
+{
+	struct daemon daemon = {.run_fd = -1, .sandboxes_fd = -1, .tmp_fd = -1};
+	struct err err = {0};
+	int status;
+
+	log_setup("daemon", LOG_LEVEL_INFO);
+	config_init(&daemon.config);
+	(void)signal(SIGPIPE, SIG_IGN); /* SIGPIPE is a known signal */
+	(void)umask(077);
+	if (start(&daemon, argc, argv, &err) < 0) {
+		log_error("cannot start", LOG_ERR(&err));
+		status = err_exit(err.code);
+	} else {
+		status = loop_run(daemon.loop);
+	}
+	finish(&daemon);
+	return status < 0 ? 1 : status;
+}

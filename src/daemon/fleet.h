@@ -1,0 +1,102 @@
+/*
+ * The sandboxes this daemon has to do with right now: those that are alive (with a connection to
+ * their keeper) and those somebody is changing. A member's row is the newest state, which may be
+ * ahead of the store by a commit that is on its way: every change goes through it, so that two
+ * requests cannot both find the old state.
+ *
+ * fleet.c holds members and keeper connections, live.c the execs, lifecycle.c the changes of
+ * state, reconcile.c the start. One thread.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+#include "base/loop.h"
+#include "api/engine.h"
+#include "model/sandbox.h"
+#include "runtime/peer.h"
+
+struct fleet;
+struct live;
+struct member;
+struct runtime;
+struct store;
+
+/* Somebody who waits for a sandbox to reach an end of its way. */
+struct member_waiter {
+	struct member_waiter *next;
+	engine_on_sandbox on_sandbox; /* one of the two */
+	engine_on_done on_done;
+	void *ctx;
+};
+
+struct member {
+	struct fleet *fleet;
+	struct member *next, *prev;
+	unsigned refs; /* operations under way; an alive sandbox needs none to stay */
+	struct sandbox *row;
+	struct peer *peer; /* its keeper; NULL: no connection */
+	struct live *execs;
+	struct loop_timer timer; /* reconnecting, or the patience of a stop */
+	unsigned attempts;       /* to reconnect */
+	bool is_busy;            /* being launched or taken down by the broker */
+	bool is_ending;          /* the keeper is gone and the end is being recorded */
+	bool is_lost;            /* it ends without a word of its keeper */
+	bool is_restart;         /* this start is not its first: files of before are kept */
+	bool is_removal_stored;
+	enum sandbox_state state_before; /* the removal that is being stored */
+	uint64_t grace_ms;       /* of the stop under way */
+	struct err start_err;    /* why the start under way is being undone */
+	bool has_said_gone;      /* K_GONE came */
+	uint64_t ended_ms;       /* from the keeper's last words; 0: none */
+	struct strings seen;     /* execs a listing named, while it runs */
+	struct member_waiter *stop_waiters;
+	struct member_waiter *remove_waiters;
+	struct member_waiter *start_waiters;
+	void (*on_adopted)(struct member *member, void *ctx); /* once, after a reconnect */
+	void *adopt_ctx;
+};
+
+struct fleet {
+	struct loop *loop;
+	struct store *store;
+	struct runtime *runtime; /* native: the only one there is yet */
+	int run_fd;       /* $STATE/run; not owned */
+	int sandboxes_fd; /* $STATE/sandboxes; not owned */
+	struct member *members;
+	bool is_shut; /* nothing new is begun */
+};
+
+struct fleet *fleet_new(const struct fleet *parts);
+/* Closes every connection; what is under way is answered with an error. Sandboxes stay. */
+void fleet_shut(struct fleet *fleet);
+/* After the store was closed. */
+void fleet_free(struct fleet *fleet);
+
+/* The member with this id, from memory or from its row. Gives a reference. ERR_NOT_FOUND. */
+int fleet_get(struct fleet *fleet, const char *id, struct member **ret, struct err *err) NODISCARD;
+/* NULL when it is not in memory. No reference. */
+struct member *fleet_find(struct fleet *fleet, const char *id);
+/* Takes the row; gives a reference. */
+struct member *fleet_add(struct fleet *fleet, struct sandbox *row);
+struct member *member_ref(struct member *member);
+/* The member leaves the memory when nobody needs it and it is not alive. */
+void member_unref(struct member *member);
+
+/* Connects to the keeper on run/<id>.sock and asks which execs it has. */
+int member_connect(struct member *member, struct err *err) NODISCARD;
+/* As member_connect, then on_adopted once the execs are known. */
+int member_adopt(struct member *member, void (*on_adopted)(struct member *member, void *ctx),
+		 void *ctx, struct err *err) NODISCARD;
+void member_disconnect(struct member *member);
+/* Tells the keeper when to end by itself. */
+void member_send_deadline(struct member *member);
+/* K_METERS into the row; on_done also when the keeper does not answer. */
+void member_meter(struct member *member, engine_on_done on_done, void *ctx);
+/* Reads sandboxes/<id>/out/exit into the row: reason, meters, end. false: there is none. */
+bool member_read_exit(struct member *member);
+
+void member_wait(struct member_waiter **list, engine_on_sandbox on_sandbox, engine_on_done on_done,
+		 void *ctx);
+/* Answers and empties the list; row NULL: err. */
+void member_answer(struct member_waiter **list, const struct sandbox *row, const struct err *err);

@@ -1,0 +1,557 @@
+#include "daemon/lifecycle.h"
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/must.h"
+#include "base/str.h"
+#include "daemon/live.h"
+#include "daemon/notes.h"
+#include "runtime/image.h"
+#include "runtime/runtime.h"
+#include "store/store.h"
+
+enum {
+	STOP_ANSWER_MS = 10 * 1000,
+	STOP_PATIENCE_MS = 15 * 1000, /* after the grace; then it is taken down */
+	REPEATED_GRACE_MS = 2000,
+	RECONNECTS = 3,
+	RECONNECT_MS = 100,
+};
+
+static const struct err no_err;
+
+/* --- storing --- */
+
+/* Moves the row on, or says why not. */
+static int apply(struct member *member, enum sandbox_event event, struct err *err)
+{
+	return sandbox_apply(member->row->state, event, &member->row->state, err);
+}
+
+static void store_row(struct member *member, enum event_kind kind, store_on_done on_done)
+{
+	struct event event;
+
+	member_ref(member);
+	note_sandbox(&event, kind, member->row);
+	store_sandbox_put(member->fleet->store, member->row, &event, on_done, member);
+	event_done(&event);
+	log_info("sandbox changes", LOG_STR("sandbox", member->row->id.text),
+		 LOG_STR("state", sandbox_state_name(member->row->state)));
+}
+
+/* --- the end of a start that failed --- */
+
+static void continue_removal(struct member *member);
+
+static void on_failure_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+	struct err err = {0};
+
+	/* What the caller needs is why it failed; the row's detail is the same sentence. */
+	(void)err_set(&err, member->start_err.code, "%s", member->start_err.msg);
+	if (!result->ok)
+		log_error("a failed start is not recorded; the next start of the daemon does it",
+			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+	member_answer(&member->start_waiters, NULL, &err);
+	member_unref(member);
+}
+
+static void on_undone(const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	struct err refused = {0};
+
+	member->is_busy = false;
+	if (err->code != ERR_OK)
+		log_error("a failed start leaves something behind; removing the sandbox tries again",
+			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+	if (member->row->state == SANDBOX_REMOVING) {
+		member_answer(&member->start_waiters, NULL, &member->start_err);
+		continue_removal(member);
+	} else if (apply(member, SANDBOX_EVENT_START_FAILED, &refused) == 0) {
+		member->row->ended_ms = io_real_ms();
+		spec_set(&member->row->end_reason, "start_failed");
+		spec_set(&member->row->detail, member->start_err.msg);
+		store_row(member, EVENT_SANDBOX_FAILED, on_failure_stored);
+	} else {
+		member_answer(&member->start_waiters, NULL, &member->start_err);
+	}
+	member_unref(member);
+}
+
+/* Takes down what the launch made. Files of an earlier life are kept. */
+static void undo_start(struct member *member, const struct err *err)
+{
+	struct runtime *runtime = member->fleet->runtime;
+
+	member->start_err = *err;
+	member->is_busy = true;
+	member_disconnect(member);
+	runtime->ops->reap(runtime, member->row->id.text, member->is_restart, on_undone,
+			   member_ref(member));
+}
+
+/* --- create and start --- */
+
+static void on_running_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+
+	if (result->ok)
+		member_answer(&member->start_waiters, member->row, &no_err);
+	else if (member->row->state == SANDBOX_RUNNING) {
+		/* A sandbox nobody can find must not run. */
+		member->row->state = SANDBOX_CREATING;
+		undo_start(member, &result->err);
+	} else {
+		member_answer(&member->start_waiters, NULL, &result->err);
+	}
+	member_unref(member);
+}
+
+static bool has_degraded(const struct strings *mechanisms)
+{
+	for (size_t i = 0; i < mechanisms->count; i++) {
+		if (str_has_prefix(mechanisms->items[i], "degraded="))
+			return true;
+	}
+	return false;
+}
+
+static int take_over(struct member *member, const struct strings *mechanisms, struct err *err)
+{
+	struct sandbox *row = member->row;
+
+	if (member_connect(member, err) < 0)
+		return -1;
+	if (apply(member, SANDBOX_EVENT_STARTED, err) < 0)
+		return -1;
+	strings_copy(&row->mechanisms, mechanisms);
+	row->is_degraded = has_degraded(mechanisms);
+	row->started_ms = io_real_ms();
+	row->expires_ms = row->spec.ttl_ms ? row->started_ms + row->spec.ttl_ms : 0;
+	if (row->expires_ms)
+		member_send_deadline(member);
+	return 0;
+}
+
+static void on_launched(const struct strings *mechanisms, const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	struct err failed = *err;
+
+	member->is_busy = false;
+	if (member->row->state == SANDBOX_REMOVING) {
+		(void)err_set(&failed, ERR_GONE, "the sandbox was removed while it started");
+		member_answer(&member->start_waiters, NULL, &failed);
+		continue_removal(member);
+	} else if (err->code != ERR_OK || take_over(member, mechanisms, &failed) < 0) {
+		undo_start(member, &failed);
+	} else {
+		store_row(member, EVENT_SANDBOX_RUNNING, on_running_stored);
+	}
+	member_unref(member);
+}
+
+static int layers_of(struct member *member, struct strings *layers, struct err *err)
+{
+	auto_(image_freep) struct image *image = NULL;
+	const struct sandbox *row = member->row;
+
+	if (!image_is_host(row->spec.image) &&
+	    store_image_get(member->fleet->store, row->image_id.text, &image, err) < 0)
+		return err_wrap(err, "image %s", row->spec.image);
+	image_layers(image, layers);
+	return 0;
+}
+
+static void on_creation_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+	struct runtime *runtime = member->fleet->runtime;
+	struct strings layers = {0};
+	struct err err = {0};
+
+	if (!result->ok) {
+		/* Nothing was made and no row is there (or it is as it was before). */
+		member->row->state = SANDBOX_FAILED;
+		member_answer(&member->start_waiters, NULL, &result->err);
+	} else if (member->row->state == SANDBOX_REMOVING) {
+		(void)err_set(&err, ERR_GONE, "the sandbox was removed before it started");
+		member_answer(&member->start_waiters, NULL, &err);
+		continue_removal(member);
+	} else if (layers_of(member, &layers, &err) < 0) {
+		undo_start(member, &err);
+	} else {
+		member->is_busy = true;
+		runtime->ops->launch(runtime, member->row, &layers, on_launched,
+				     member_ref(member));
+	}
+	strings_done(&layers);
+	member_unref(member);
+}
+
+struct refusal {
+	struct loop_timer timer;
+	struct member_waiter *waiter;
+	struct err err;
+};
+
+static void on_refusal(struct loop_timer *timer, void *ctx)
+{
+	auto_free struct refusal *refusal = ctx;
+
+	member_answer(&refusal->waiter, NULL, &refusal->err);
+}
+
+void lifecycle_refuse(struct fleet *fleet, const struct err *err, engine_on_sandbox on_sandbox,
+		      engine_on_done on_done, void *ctx)
+{
+	struct refusal *refusal = mem_new(struct refusal);
+
+	refusal->err = *err;
+	member_wait(&refusal->waiter, on_sandbox, on_done, ctx);
+	loop_timer_in(fleet->loop, &refusal->timer, 0, on_refusal, refusal);
+}
+
+void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sandbox on_sandbox,
+		      void *ctx)
+{
+	auto_(image_freep) struct image *image = NULL;
+	struct sandbox *row;
+	struct member *member;
+	struct err err = {0};
+
+	if (fleet->is_shut)
+		(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is ending"); /* always -1 */
+	if (err.code != ERR_OK ||
+	    (!image_is_host(spec->image) &&
+	     store_image_get(fleet->store, spec->image, &image, &err) < 0)) {
+		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
+		return;
+	}
+	row = sandbox_new(spec, io_real_ms());
+	if (image) {
+		row->image_id = image->id;
+		image_apply(image, &row->spec);
+	}
+	member = fleet_add(fleet, row);
+	member_wait(&member->start_waiters, on_sandbox, NULL, ctx);
+	store_row(member, EVENT_SANDBOX_CREATED, on_creation_stored);
+	member_unref(member);
+}
+
+void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_sandbox, void *ctx)
+{
+	struct member *member;
+	struct err err = {0};
+
+	if (fleet_get(fleet, id, &member, &err) < 0) {
+		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
+		return;
+	}
+	if (apply(member, SANDBOX_EVENT_START, &err) < 0) {
+		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
+	} else {
+		member->is_restart = true;
+		member->row->ended_ms = 0;
+		member->row->meters = (struct meters){0};
+		member->ended_ms = 0;
+		spec_set(&member->row->end_reason, NULL);
+		spec_set(&member->row->detail, NULL);
+		member_wait(&member->start_waiters, on_sandbox, NULL, ctx);
+		store_row(member, EVENT_SANDBOX_CREATED, on_creation_stored);
+	}
+	member_unref(member);
+}
+
+void lifecycle_undo_creation(struct member *member)
+{
+	struct err err = {0};
+
+	(void)err_set(&err, ERR_UNAVAILABLE,
+		      "the daemon ended while this sandbox was being made"); /* always -1 */
+	member->is_restart = member->row->started_ms != 0;
+	undo_start(member, &err);
+}
+
+/* --- the end --- */
+
+static void on_end_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+
+	member->is_ending = false;
+	if (result->ok) {
+		member_answer(&member->stop_waiters, member->row, &no_err);
+	} else {
+		log_error("the end of a sandbox is not recorded; the next start finds it again",
+			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+		member_answer(&member->stop_waiters, NULL, &result->err);
+	}
+	member_unref(member);
+}
+
+static void on_end_reaped(const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	struct sandbox *row = member->row;
+	struct err refused = {0};
+
+	member->is_busy = false;
+	if (err->code != ERR_OK)
+		log_error("an ended sandbox leaves something behind; removing it tries again",
+			  LOG_STR("sandbox", row->id.text), LOG_ERR(err));
+	if (row->state == SANDBOX_REMOVING) {
+		member->is_ending = false;
+		continue_removal(member);
+	} else if (apply(member, member->is_lost ? SANDBOX_EVENT_LOST : SANDBOX_EVENT_ENDED,
+			 &refused) == 0) {
+		row->ended_ms = member->ended_ms ? member->ended_ms : io_real_ms();
+		store_row(member,
+			  row->state == SANDBOX_STOPPED ? EVENT_SANDBOX_STOPPED
+							: EVENT_SANDBOX_FAILED,
+			  on_end_stored);
+	} else {
+		member->is_ending = false;
+	}
+	member_unref(member);
+}
+
+/* The keeper is gone for good: says so of its execs, tidies up, records it. */
+static void end(struct member *member)
+{
+	struct runtime *runtime = member->fleet->runtime;
+	struct sandbox *row = member->row;
+
+	if (member->is_ending || row->state == SANDBOX_REMOVING || member->fleet->is_shut)
+		return;
+	member->is_ending = true;
+	loop_timer_stop(&member->timer);
+	member_disconnect(member);
+	member->is_lost = !member->has_said_gone && !member_read_exit(member);
+	if (member->is_lost) {
+		spec_set(&row->end_reason, "lost");
+		spec_set(&row->detail, "its keeper vanished without a word");
+	} else if (row->state == SANDBOX_CREATING || str_eq(row->end_reason, "lost")) {
+		member->is_lost = true;
+		spec_set(&row->detail, "its init ended unexpectedly");
+	}
+	live_end_all(member, row->end_reason);
+	member->is_busy = true;
+	runtime->ops->reap(runtime, row->id.text, true, on_end_reaped, member_ref(member));
+}
+
+static void on_reconnect(struct loop_timer *timer, void *ctx)
+{
+	struct member *member = ctx;
+	struct err err = {0};
+
+	if (member_adopt(member, NULL, NULL, &err) == 0) {
+		log_info("keeper is back", LOG_STR("sandbox", member->row->id.text));
+		return;
+	}
+	if (++member->attempts < RECONNECTS)
+		loop_timer_in(member->fleet->loop, timer, RECONNECT_MS, on_reconnect, member);
+	else
+		end(member);
+}
+
+void lifecycle_keeper_gone(struct member *member)
+{
+	if (member->fleet->is_shut || member->is_ending || member->is_busy ||
+	    !sandbox_is_alive(member->row->state))
+		return;
+	if (member->has_said_gone || member_read_exit(member)) {
+		end(member);
+		return;
+	}
+	/* It may have dropped a connection that did not take its messages. */
+	member->attempts = 0;
+	loop_timer_in(member->fleet->loop, &member->timer, 0, on_reconnect, member);
+}
+
+/* --- stop --- */
+
+static void on_stop_answer(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+
+	if (!msg)
+		log_warn("a keeper did not answer a stop; it is taken down",
+			 LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+	if (!msg && member->row->state == SANDBOX_STOPPING && !member->is_busy)
+		end(member);
+	member_unref(member);
+}
+
+static void on_patience_over(struct loop_timer *timer, void *ctx)
+{
+	struct member *member = ctx;
+
+	log_warn("a sandbox did not stop in time; it is taken down",
+		 LOG_STR("sandbox", member->row->id.text));
+	if (!member->row->end_reason)
+		spec_set(&member->row->end_reason, "stopped");
+	member->has_said_gone = true; /* we end it ourselves: it is stopped, not lost */
+	end(member);
+}
+
+static void send_stop(struct member *member)
+{
+	auto_wire_out struct wire_out out = {0};
+	uint64_t number;
+
+	if (!member->peer)
+		return; /* it is reconnecting or ending; either way goes on by itself */
+	number = peer_begin(member->peer, &out, WIRE_K_STOP);
+	wire_put_u64(&out, FIELD_GRACE_MS, member->grace_ms);
+	peer_call(member->peer, number, &out, STOP_ANSWER_MS, on_stop_answer, member_ref(member));
+	loop_timer_in(member->fleet->loop, &member->timer, member->grace_ms + STOP_PATIENCE_MS,
+		      on_patience_over, member);
+}
+
+static void on_stopping_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+
+	if (!result->ok)
+		member_answer(&member->stop_waiters, NULL, &result->err);
+	if (member->row->state == SANDBOX_STOPPING) {
+		if (result->ok)
+			send_stop(member);
+		else
+			member->row->state = SANDBOX_RUNNING; /* as it is on disk */
+	}
+	member_unref(member);
+}
+
+void lifecycle_stop(struct fleet *fleet, const char *id, uint64_t grace_ms,
+		    engine_on_sandbox on_sandbox, void *ctx)
+{
+	struct member *member;
+	struct err err = {0};
+	bool again;
+
+	if (fleet_get(fleet, id, &member, &err) < 0) {
+		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
+		return;
+	}
+	again = member->row->state == SANDBOX_STOPPING;
+	if (apply(member, SANDBOX_EVENT_STOP, &err) < 0) {
+		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
+	} else {
+		member->grace_ms = grace_ms;
+		member_wait(&member->stop_waiters, on_sandbox, NULL, ctx);
+		if (again)
+			send_stop(member);
+		else
+			store_row(member, EVENT_SANDBOX_STOPPING, on_stopping_stored);
+	}
+	member_unref(member);
+}
+
+void lifecycle_repeat_stop(struct member *member)
+{
+	member->grace_ms = REPEATED_GRACE_MS;
+	send_stop(member);
+}
+
+/* --- remove --- */
+
+static void on_removed_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+
+	member_answer(&member->remove_waiters, NULL, result->ok ? &no_err : &result->err);
+	if (!result->ok)
+		log_error("a removal is not recorded; it is repeated at the next start",
+			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+	member_unref(member);
+}
+
+static void on_removal_reaped(const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	struct event event;
+
+	member->is_busy = false;
+	member->is_removal_stored = false;
+	if (err->code != ERR_OK) {
+		log_error("a sandbox cannot be removed; asking again tries again",
+			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+		member_answer(&member->remove_waiters, NULL, err);
+	} else {
+		note_sandbox(&event, EVENT_SANDBOX_REMOVED, member->row);
+		store_sandbox_delete(member->fleet->store, member->row->id.text, &event,
+				     on_removed_stored, member_ref(member));
+		event_done(&event);
+	}
+	member_unref(member);
+}
+
+/* Once the removal is on disk and the broker does nothing else with it. */
+static void continue_removal(struct member *member)
+{
+	struct runtime *runtime = member->fleet->runtime;
+
+	if (!member->is_removal_stored || member->is_busy)
+		return;
+	member->is_busy = true;
+	loop_timer_stop(&member->timer);
+	member_disconnect(member);
+	live_end_all(member, "stopped");
+	member_answer(&member->stop_waiters, member->row, &no_err);
+	runtime->ops->reap(runtime, member->row->id.text, false, on_removal_reaped,
+			   member_ref(member));
+}
+
+static void on_removal_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+
+	if (result->ok) {
+		member->is_removal_stored = true;
+		continue_removal(member);
+	} else {
+		/* As it is on disk; what runs of it runs on. */
+		member->row->state = member->state_before;
+		member_answer(&member->remove_waiters, NULL, &result->err);
+	}
+	member_unref(member);
+}
+
+void lifecycle_remove(struct fleet *fleet, const char *id, bool force, engine_on_done on_done,
+		      void *ctx)
+{
+	struct member *member;
+	enum sandbox_state before;
+	struct err err = {0};
+
+	if (fleet_get(fleet, id, &member, &err) < 0) {
+		lifecycle_refuse(fleet, &err, NULL, on_done, ctx);
+		return;
+	}
+	before = member->row->state;
+	if (apply(member, force ? SANDBOX_EVENT_REMOVE_FORCE : SANDBOX_EVENT_REMOVE, &err) < 0) {
+		lifecycle_refuse(fleet, &err, NULL, on_done, ctx);
+	} else {
+		bool is_first = !member->remove_waiters;
+
+		member_wait(&member->remove_waiters, NULL, on_done, ctx);
+		if (is_first) {
+			member->state_before = before;
+			store_row(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
+		}
+	}
+	member_unref(member);
+}
+
+void lifecycle_repeat_removal(struct member *member)
+{
+	member->is_removal_stored = true;
+	continue_removal(member);
+}

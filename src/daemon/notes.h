@@ -1,0 +1,18 @@
+/*
+ * Events as the daemon writes them: what each kind carries.
+ */
+#pragma once
+
+#include "model/event.h"
+
+struct exec;
+struct image;
+struct sandbox;
+
+/* Fill *ret (event_done afterwards). */
+void note_sandbox(struct event *ret, enum event_kind kind, const struct sandbox *sandbox);
+void note_limit(struct event *ret, const struct sandbox *sandbox, const char *reason,
+		const char *detail);
+void note_exec(struct event *ret, enum event_kind kind, const struct exec *exec);
+void note_image(struct event *ret, enum event_kind kind, const struct image *image);
+void note_daemon(struct event *ret);

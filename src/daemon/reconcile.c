@@ -1,0 +1,150 @@
+#include "daemon/reconcile.h"
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "daemon/lifecycle.h"
+#include "runtime/runtime.h"
+#include "store/store.h"
+
+struct reconcile {
+	struct fleet *fleet;
+	size_t waiting; /* for keepers; one more while the rows are being read */
+	size_t adopted, undone, reaped;
+	void (*on_ready)(const struct err *err, void *ctx);
+	void *ctx;
+};
+
+static void done_with_one(struct reconcile *reconcile)
+{
+	static const struct err none = {0};
+
+	if (--reconcile->waiting > 0)
+		return;
+	log_info("sandboxes are matched", LOG_INT("adopted", reconcile->adopted),
+		 LOG_INT("undone", reconcile->undone), LOG_INT("reaped", reconcile->reaped));
+	reconcile->on_ready(&none, reconcile->ctx);
+	mem_freep(&reconcile);
+}
+
+static void on_adopted(struct member *member, void *ctx)
+{
+	if (member->peer && member->row->state == SANDBOX_STOPPING)
+		lifecycle_repeat_stop(member);
+	done_with_one(ctx);
+}
+
+static void adopt(struct reconcile *reconcile, struct member *member)
+{
+	struct err err = {0};
+
+	reconcile->waiting++;
+	if (member_adopt(member, on_adopted, reconcile, &err) == 0) {
+		reconcile->adopted++;
+		return;
+	}
+	log_info("a sandbox has no keeper any more", LOG_STR("sandbox", member->row->id.text),
+		 LOG_ERR(&err));
+	lifecycle_keeper_gone(member);
+	done_with_one(reconcile);
+}
+
+/* Takes the row. */
+static void settle(struct reconcile *reconcile, struct sandbox *row)
+{
+	struct member *member = fleet_add(reconcile->fleet, row);
+
+	switch (row->state) {
+	case SANDBOX_CREATING:
+		reconcile->undone++;
+		lifecycle_undo_creation(member);
+		break;
+	case SANDBOX_RUNNING:
+	case SANDBOX_STOPPING:
+		adopt(reconcile, member);
+		break;
+	case SANDBOX_REMOVING:
+		reconcile->undone++;
+		lifecycle_repeat_removal(member);
+		break;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+	case SANDBOX_STATE_COUNT_:
+	case SANDBOX_NONE:
+		break;
+	}
+	member_unref(member);
+}
+
+static int settle_rows(struct reconcile *reconcile, struct err *err)
+{
+	struct sandbox_filter filter = {
+		.states = 1u << SANDBOX_CREATING | 1u << SANDBOX_RUNNING | 1u << SANDBOX_STOPPING |
+			  1u << SANDBOX_REMOVING,
+		.limit = LIMIT_PAGE,
+	};
+	auto_free char *cursor = NULL;
+
+	do {
+		struct sandbox_page page = {0};
+
+		filter.cursor = cursor;
+		if (store_sandbox_list(reconcile->fleet->store, &filter, &page, err) < 0)
+			return -1;
+		for (size_t i = 0; i < page.count; i++)
+			settle(reconcile, take_ptr(page.items[i]));
+		mem_freep(&cursor);
+		cursor = take_ptr(page.next_cursor);
+		sandbox_page_done(&page);
+	} while (cursor);
+	return 0;
+}
+
+static void on_stray_reaped(const struct err *err, void *ctx)
+{
+	auto_free char *id = ctx;
+
+	if (err->code != ERR_OK)
+		log_error("what is left of a sandbox cannot be taken away; the next start tries again",
+			  LOG_STR("sandbox", id), LOG_ERR(err));
+}
+
+static void reap_if_stray(struct reconcile *reconcile, const char *id)
+{
+	struct runtime *runtime = reconcile->fleet->runtime;
+	auto_(sandbox_freep) struct sandbox *row = NULL;
+	struct err err = {0};
+
+	if (store_sandbox_get(reconcile->fleet->store, id, &row, &err) == 0 ||
+	    err.code != ERR_NOT_FOUND)
+		return;
+	reconcile->reaped++;
+	runtime->ops->reap(runtime, id, false, on_stray_reaped, mem_strdup(id));
+}
+
+static void on_listed(const struct runtime_entry *entries, size_t count, const struct err *err,
+		      void *ctx)
+{
+	struct reconcile *reconcile = ctx;
+	struct err failed = *err;
+
+	if (err->code != ERR_OK || settle_rows(reconcile, &failed) < 0) {
+		reconcile->on_ready(&failed, reconcile->ctx);
+		return; /* the daemon ends; keepers may still answer into this */
+	}
+	for (size_t i = 0; i < count; i++)
+		reap_if_stray(reconcile, entries[i].id);
+	done_with_one(reconcile);
+}
+
+void reconcile_run(struct fleet *fleet, void (*on_ready)(const struct err *err, void *ctx),
+		   void *ctx)
+{
+	struct reconcile *reconcile = mem_new(struct reconcile);
+
+	reconcile->fleet = fleet;
+	reconcile->waiting = 1;
+	reconcile->on_ready = on_ready;
+	reconcile->ctx = ctx;
+	fleet->runtime->ops->list(fleet->runtime, on_listed, reconcile);
+}
