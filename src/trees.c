@@ -19,7 +19,7 @@ static int tree_err(struct err *err, int sys, const char *what, const char *wher
 }
 
 int trees_pack(int dir_fd, const char *name, const char *as, cli_write write, void *ctx,
-	       struct err *err)
+               struct err *err)
 {
 	struct treetar_pack pack = {
 		.dir_fd = dir_fd, .name = name, .as = as, .write = write, .ctx = ctx};
@@ -30,8 +30,7 @@ int trees_pack(int dir_fd, const char *name, const char *as, cli_write write, vo
 
 int trees_unpack(int dir_fd, cli_read read, void *ctx, struct err *err)
 {
-	const struct treetar_options options = {.max_bytes = UINT64_MAX,
-						.max_entries = UINT64_MAX};
+	const struct treetar_options options = {.max_bytes = UINT64_MAX, .max_entries = UINT64_MAX};
 	auto_(treetar_unpack_freep) struct treetar_unpack *unpack = NULL;
 	auto_free uint8_t *bytes = mem_zalloc(READ_BYTES);
 	int r = treetar_unpack_new(dir_fd, &options, &unpack);

@@ -7,5 +7,5 @@
 #include "cli/cli.h"
 
 int trees_pack(int dir_fd, const char *name, const char *as, cli_write write, void *ctx,
-	       struct err *err) NODISCARD;
+               struct err *err) NODISCARD;
 int trees_unpack(int dir_fd, cli_read read, void *ctx, struct err *err) NODISCARD;

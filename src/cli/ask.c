@@ -21,7 +21,8 @@ int ask_mount_parse(const char *text, struct ask_mount *ret, struct err *err)
 	if (colon == NULL || colon == text || (!str_eq(mode, "ro") && !str_eq(mode, "rw")))
 		return err_set(err, ERR_INVALID, "'%s' is not SOURCE:TARGET[:ro|rw]", text);
 	if (colon[1] != '/')
-		return err_set(err, ERR_INVALID, "the target in '%s' is not an absolute path", text);
+		return err_set(err, ERR_INVALID, "the target in '%s' is not an absolute path",
+		               text);
 	size_t target_len = second == NULL ? strlen(colon + 1) : (size_t)(second - colon - 1);
 
 	*ret = (struct ask_mount){
@@ -41,7 +42,7 @@ void ask_mount_done(struct ask_mount *mount)
 
 /* One question to the broker. *ret points into bytes (LIMIT_WIRE_BYTES). */
 static int ask(const char *state_dir, const struct wire_out *out, uint8_t *bytes, int timeout_ms,
-	       struct wire_msg *ret, struct err *err)
+               struct wire_msg *ret, struct err *err)
 {
 	auto_free char *run = mem_printf("%s/run", state_dir);
 	auto_close int run_fd = open(run, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -86,8 +87,8 @@ int ask_grant(const char *state_dir, struct ask_mount *mount, struct err *err)
 	wire_put_fd(&out, fd);
 	if (ask(state_dir, &out, bytes, GRANT_TIMEOUT_MS, &answer, err) < 0)
 		return err_wrap(err, "grant %s", mount->source);
-	bool fits = str_copy(mount->grant, sizeof(mount->grant),
-			     wire_str(&answer, FIELD_GRANT, ""));
+	bool fits =
+		str_copy(mount->grant, sizeof(mount->grant), wire_str(&answer, FIELD_GRANT, ""));
 
 	wire_msg_done(&answer);
 	if (!fits || mount->grant[0] == '\0')

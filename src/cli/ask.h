@@ -8,8 +8,8 @@
 #include "base/err.h"
 
 struct ask_mount {
-	char *source;   /* as the kernel names it; owned */
-	char *target;   /* owned */
+	char *source; /* as the kernel names it; owned */
+	char *target; /* owned */
 	bool read_only;
 	char grant[33]; /* the broker's id for it */
 };

@@ -31,13 +31,14 @@ enum channel {
 
 enum {
 	INPUT_BYTES = 32 * 1024,
-	SEND_MAX = 512 * 1024, /* unsent bytes to the daemon */
-	SEND_FULL = 256 * 1024, /* stdin rests above this */
+	SEND_MAX = 512 * 1024,    /* unsent bytes to the daemon */
+	SEND_FULL = 256 * 1024,   /* stdin rests above this */
 	OUTPUT_FULL = 256 * 1024, /* the socket rests above this */
 	OUTPUT_MAX = OUTPUT_FULL + WS_MESSAGE_MAX,
 	RECONNECT_TRIES = 100,
 	RECONNECT_WAIT_MS = 100,
-	IMPATIENT = 3, /* interrupts within a second that end a session whose command ignores them */
+	IMPATIENT =
+		3, /* interrupts within a second that end a session whose command ignores them */
 };
 
 struct output {
@@ -115,8 +116,8 @@ static void put(struct session *session, enum channel channel, const void *bytes
 static void put_size(struct session *session)
 {
 	struct term_size size = term_size();
-	const uint8_t bytes[4] = {(uint8_t)size.rows, (uint8_t)(size.rows >> 8),
-				  (uint8_t)size.cols, (uint8_t)(size.cols >> 8)};
+	const uint8_t bytes[4] = {(uint8_t)size.rows, (uint8_t)(size.rows >> 8), (uint8_t)size.cols,
+	                          (uint8_t)(size.cols >> 8)};
 
 	put(session, CHANNEL_RESIZE, bytes, sizeof(bytes));
 }
@@ -186,8 +187,7 @@ static void on_signal(struct session *session)
 
 static int on_exit_message(struct session *session, const uint8_t *bytes, size_t len)
 {
-	auto_json json_t *exit =
-		json_loadb((const char *)bytes, len, JSON_REJECT_DUPLICATES, NULL);
+	auto_json json_t *exit = json_loadb((const char *)bytes, len, JSON_REJECT_DUPLICATES, NULL);
 	struct attach_result *result = session->result;
 
 	if (exit == NULL)
@@ -209,7 +209,7 @@ static int on_gap(struct session *session, const uint8_t *bytes, size_t len)
 		offset |= (uint64_t)bytes[i] << (8 * i);
 	if (offset > session->offset)
 		cli_note("%llu bytes of output are no longer kept",
-			 (unsigned long long)(offset - session->offset));
+		         (unsigned long long)(offset - session->offset));
 	session->offset = offset;
 	return 0;
 }
@@ -271,7 +271,7 @@ static int on_socket(struct session *session, short events)
 	}
 	if (events & (POLLIN | POLLHUP | POLLERR)) {
 		ssize_t got = buf_read_fd(&session->in, session->http.fd,
-					  MIN(buf_room(&session->in), (size_t)64 * 1024));
+		                          MIN(buf_room(&session->in), (size_t)64 * 1024));
 
 		if (got == 0)
 			return -ECONNRESET;
@@ -284,7 +284,7 @@ static int on_socket(struct session *session, short events)
 static int session_connect(struct session *session)
 {
 	auto_free char *target = client_target("/sandboxes/%s/execs/%s/attach",
-					       session->spec->sandbox, session->spec->exec);
+	                                       session->spec->sandbox, session->spec->exec);
 
 	client_query_u64(&target, "offset", session->offset);
 	http_close(&session->http);
@@ -358,7 +358,7 @@ static void on_output(struct session *session, struct output *output)
 {
 	size_t len = buf_len(&output->buf);
 	ssize_t wrote = write(output->fd, buf_head(&output->buf),
-			      output->is_file ? len : MIN(len, (size_t)PIPE_BUF));
+	                      output->is_file ? len : MIN(len, (size_t)PIPE_BUF));
 
 	if (wrote >= 0) {
 		buf_consume(&output->buf, (size_t)wrote);
@@ -388,7 +388,7 @@ static void fill_slots(const struct session *session, struct pollfd *slots)
 {
 	bool typing = session->input_open && buf_len(&session->out) < SEND_FULL;
 	short socket_events = (short)((is_full(session) ? 0 : POLLIN) |
-				      (buf_len(&session->out) > 0 ? POLLOUT : 0));
+	                              (buf_len(&session->out) > 0 ? POLLOUT : 0));
 
 	slots[SLOT_SOCKET] = (struct pollfd){.fd = session->http.fd, .events = socket_events};
 	slots[SLOT_STDIN] = (struct pollfd){.fd = typing ? STDIN_FILENO : -1, .events = POLLIN};
@@ -416,7 +416,7 @@ static int turn(struct session *session)
 		if (slots[SLOT_STDOUT + i].revents != 0)
 			on_output(session, &session->outputs[i]);
 	int r = slots[SLOT_SOCKET].revents == 0 ? 0
-						: on_socket(session, slots[SLOT_SOCKET].revents);
+	                                        : on_socket(session, slots[SLOT_SOCKET].revents);
 
 	/* Also what a lost connection brought before: the exit may be in it. */
 	int decoded = session->ended ? 0 : decode(session);

@@ -21,8 +21,8 @@ struct attach_spec {
 };
 
 struct attach_result {
-	bool detached;    /* by key: the command goes on */
-	int interrupted;  /* the signal that ended the session before the command ended; 0: none */
+	bool detached;   /* by key: the command goes on */
+	int interrupted; /* the signal that ended the session before the command ended; 0: none */
 	int exit_code;
 	int signal; /* 0: it exited by itself */
 	char reason[32];
@@ -33,6 +33,7 @@ struct attach_result {
 void attach_block_signals(void);
 /* One of those signals that is pending (and is taken), or 0. */
 int attach_pending_signal(void);
-int attach_run(struct cli *cli, const struct attach_spec *spec, struct attach_result *ret) NODISCARD;
+int attach_run(struct cli *cli, const struct attach_spec *spec,
+               struct attach_result *ret) NODISCARD;
 /* What a shell would report: the code, 128 + signal, 124 for a timeout. */
 int attach_status(const struct attach_result *result);

@@ -53,8 +53,8 @@ void cli_report(const struct cli *cli, const struct err *err)
 	term_restore();
 	(void)fflush(stdout); /* a failure shows at exit */
 	if (cli->output != CLI_HUMAN) {
-		json_t *problem = json_pack("{s:s, s:s, s:i}", "code", err_name(err->code), "detail",
-					    err->msg, "status", err_http(err->code));
+		json_t *problem = json_pack("{s:s, s:s, s:i}", "code", err_name(err->code),
+		                            "detail", err->msg, "status", err_http(err->code));
 		int r = problem == NULL ? -1 : json_dumpf(problem, stderr, JSON_COMPACT);
 
 		json_decref(problem);
@@ -104,7 +104,7 @@ static int apply_output(struct cli *cli)
 	}
 	if (cli->output_text != NULL)
 		return err_set(&cli->err, ERR_INVALID, "output is human, json or jsonl, not '%s'",
-			       cli->output_text);
+		               cli->output_text);
 	return 0;
 }
 
@@ -130,7 +130,8 @@ static void merge(struct cli *cli, const struct opt *opts, struct opt *all)
 	fill_global(cli, &all[count]);
 }
 
-/* The vector ends with NULL again, as main's did. 1: run on; 0: help was printed or the table handed over; <0. */
+/* The vector ends with NULL again, as main's did. 1: run on; 0: help was printed or the table
+ * handed over; <0. */
 static int finish_parse(struct cli *cli, const struct opt *all, int least, int most)
 {
 	cli->argv[cli->argc] = NULL;
@@ -140,7 +141,7 @@ static int finish_parse(struct cli *cli, const struct opt *all, int least, int m
 	}
 	if (cli->argc < least || (most >= 0 && cli->argc > most))
 		return err_set(&cli->err, ERR_INVALID, "usage: cloche %s %s", cli->command->words,
-			       cli->command->args);
+		               cli->command->args);
 	return apply_global(cli) < 0 ? -1 : 1;
 }
 
@@ -236,8 +237,8 @@ static int unknown_command(struct cli *cli, const char *path, const char *word)
 
 	for (size_t i = 0; i < ARRAY_LEN(commands) + ARRAY_LEN(aliases); i++) {
 		const char *words = i < ARRAY_LEN(commands)
-					    ? commands[i].words
-					    : aliases[i - ARRAY_LEN(commands)].words;
+		                            ? commands[i].words
+		                            : aliases[i - ARRAY_LEN(commands)].words;
 		char *level = next_level(words, path);
 
 		if (level != NULL)
@@ -247,7 +248,7 @@ static int unknown_command(struct cli *cli, const char *path, const char *word)
 
 	if (nearest != NULL)
 		err_set(&cli->err, ERR_INVALID, "unknown command '%s' (did you mean '%s'?)", asked,
-			nearest);
+		        nearest);
 	else
 		err_set(&cli->err, ERR_INVALID, "unknown command '%s' (see 'cloche help')", asked);
 	for (size_t i = 0; i < count; i++)
@@ -270,7 +271,7 @@ static int parse_words(struct cli *cli, char **ret_path)
 			int left = 0;
 
 			if (opt_parse(global, cli->argc - at, cli->argv + at, true, &left,
-				      &cli->err) < 0)
+			              &cli->err) < 0)
 				return -1;
 			cli->argc = at + left;
 			continue;
@@ -326,7 +327,7 @@ int cli_main(int argc, char **argv, const struct cli_roles *roles)
 	if (status < 0) {
 		cli_report(&cli, &cli.err);
 		status = cli.command != NULL && cli.command->passes_status ? EXIT_OURS
-									   : err_exit(cli.err.code);
+		                                                           : err_exit(cli.err.code);
 	}
 	http_close(&cli.http);
 	free(cli.state_dir);

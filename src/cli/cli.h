@@ -24,7 +24,7 @@ typedef void (*cli_on_check)(const struct cli_check *check, void *ctx);
 /* Packs dir_fd/name as `as` ("": a folder's content); write takes the bytes, <0 ends it. */
 typedef int (*cli_write)(void *ctx, const void *bytes, size_t len);
 typedef int (*cli_pack)(int dir_fd, const char *name, const char *as, cli_write write, void *ctx,
-			struct err *err);
+                        struct err *err);
 /* Unpacks what read gives (0: the end, <0: broken) into a folder and never leaves it. */
 typedef ssize_t (*cli_read)(void *ctx, void *bytes, size_t size);
 typedef int (*cli_unpack)(int dir_fd, cli_read read, void *ctx, struct err *err);
@@ -48,7 +48,7 @@ struct cli;
 struct cli_command {
 	const char *words; /* "sandbox create" */
 	int (*run)(struct cli *cli);
-	const char *args;  /* "[options] ID", for the usage line */
+	const char *args; /* "[options] ID", for the usage line */
 	const char *about;
 	const char *example;
 	bool passes_status; /* the exit status is the command's; 125 is ours */
@@ -56,18 +56,18 @@ struct cli_command {
 
 /* Receives a command's option table instead of running it: help and completion. */
 typedef void (*cli_on_options)(const struct cli_command *command, const struct opt *opts,
-			       void *ctx);
+                               void *ctx);
 
 struct cli {
 	const struct cli_roles *roles;
 	const struct cli_command *command;
 	enum cli_output output;
 	const char *output_text;
-	const char *state;  /* as given by --state or CLOCHE_STATE; NULL: the default */
-	char *state_dir;    /* resolved; owned */
-	struct http http;   /* to its daemon; connected on first use */
+	const char *state; /* as given by --state or CLOCHE_STATE; NULL: the default */
+	char *state_dir;   /* resolved; owned */
+	struct http http;  /* to its daemon; connected on first use */
 	bool help;
-	int argc;    /* the command's own arguments; after cli_parse only the positional ones */
+	int argc; /* the command's own arguments; after cli_parse only the positional ones */
 	char **argv;
 	cli_on_options describe; /* not NULL: cli_parse hands the table over and ends the command */
 	void *describe_ctx;

@@ -45,7 +45,7 @@ void client_query(char **target, const char *name, const char *value)
 		buf_reset(&buf);
 	auto_free char *escaped = buf_take_string(&buf);
 	char *longer = mem_printf("%s%c%s=%s", *target, strchr(*target, '?') == NULL ? '?' : '&',
-				  name, escaped);
+	                          name, escaped);
 
 	free(*target);
 	*target = longer;
@@ -77,8 +77,8 @@ uint64_t client_u64(const json_t *object, const char *key)
 	const json_t *value = json_object_get(object, key);
 
 	return json_is_integer(value) && json_integer_value(value) > 0
-		       ? (uint64_t)json_integer_value(value)
-		       : 0;
+	               ? (uint64_t)json_integer_value(value)
+	               : 0;
 }
 
 int client_connect(struct cli *cli)
@@ -119,16 +119,15 @@ int client_problem(struct cli *cli)
 	/* A broken error answer is still an error: what can be read of it is told. */
 	(void)!read_answer(cli, &buf);
 	cli->err = ignored;
-	auto_json json_t *problem =
-		json_loadb((const char *)buf_head(&buf), buf_len(&buf), JSON_REJECT_DUPLICATES,
-			   NULL);
+	auto_json json_t *problem = json_loadb((const char *)buf_head(&buf), buf_len(&buf),
+	                                       JSON_REJECT_DUPLICATES, NULL);
 	const char *detail = client_str(problem, "detail");
 
 	if (*detail == '\0')
 		detail = client_str(problem, "title");
 	if (*detail == '\0')
 		return err_set(&cli->err, ERR_PROTOCOL, "the daemon answered with status %d",
-			       status);
+		               status);
 	return err_set(&cli->err, code_from_name(client_str(problem, "code")), "%s", detail);
 }
 
@@ -155,7 +154,7 @@ int client_send(struct cli *cli, const struct http_request *request)
 }
 
 int client_upload(struct cli *cli, const struct http_request *request, client_source source,
-		  void *ctx)
+                  void *ctx)
 {
 	auto_free uint8_t *bytes = mem_zalloc(LIMIT_CHUNK_BYTES);
 	ssize_t got = 0;
@@ -183,13 +182,13 @@ int client_read_json(struct cli *cli, json_t **ret)
 	if (buf_len(&buf) == 0)
 		return 0;
 	*ret = json_loadb((const char *)buf_head(&buf), buf_len(&buf), JSON_REJECT_DUPLICATES,
-			  NULL);
+	                  NULL);
 	return *ret == NULL ? err_set(&cli->err, ERR_PROTOCOL, "the daemon's answer is not JSON")
-			    : 0;
+	                    : 0;
 }
 
 int client_json(struct cli *cli, const char *method, const char *target, const json_t *body,
-		json_t **ret)
+                json_t **ret)
 {
 	auto_free char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
 	const struct id key = id_new("ik");

@@ -31,13 +31,13 @@ int client_send(struct cli *cli, const struct http_request *request) NODISCARD;
 typedef ssize_t (*client_source)(void *ctx, void *bytes, size_t size, struct err *err);
 /* As client_send for a request with has_stream, of which source gives the bytes. Not repeated. */
 int client_upload(struct cli *cli, const struct http_request *request, client_source source,
-		  void *ctx) NODISCARD;
+                  void *ctx) NODISCARD;
 /* The answer's body as JSON; NULL for an empty one. */
 int client_read_json(struct cli *cli, json_t **ret) NODISCARD;
 /* JSON both ways. body may be NULL and is not taken; ret may be NULL; *ret is a new reference and
  * NULL for an empty answer. */
 int client_json(struct cli *cli, const char *method, const char *target, const json_t *body,
-		json_t **ret) NODISCARD;
+                json_t **ret) NODISCARD;
 static inline int client_get(struct cli *cli, const char *target, json_t **ret)
 {
 	return client_json(cli, "GET", target, NULL, ret);

@@ -49,12 +49,12 @@ static void print_fish(const struct cli_command *command, const struct opt *opts
 	int above = last == NULL ? 0 : (int)(last - command->words);
 
 	(void)printf("complete -c cloche -n '__cloche_at \"%.*s\"' -a %s -d ", above,
-		     command->words, last == NULL ? command->words : last + 1);
+	             command->words, last == NULL ? command->words : last + 1);
 	print_quoted(command->about);
 	(void)putchar('\n');
 	for (; opts->name != NULL; opts++) {
 		(void)printf("complete -c cloche -n '__cloche_in \"%s\"' -l %s", command->words,
-			     opts->name);
+		             opts->name);
 		if (opts->letter != 0)
 			(void)printf(" -s %c", opts->letter);
 		(void)printf("%s -d ", opts->kind == OPT_FLAG ? "" : " -r");
@@ -63,8 +63,8 @@ static void print_fish(const struct cli_command *command, const struct opt *opts
 	}
 	if (strstr(command->args, "ID") != NULL)
 		(void)printf("complete -c cloche -n '__cloche_in \"%s\"' -a "
-			     "'(cloche sandbox list --quiet 2>/dev/null)'\n",
-			     command->words);
+		             "'(cloche sandbox list --quiet 2>/dev/null)'\n",
+		             command->words);
 }
 
 static void print_words(void)
@@ -75,9 +75,8 @@ static void print_words(void)
 		(void)printf("%s%s", i > 0 ? "\n" : "", command->words);
 }
 
-static const char bash_head[] =
-	"# bash completion for cloche; made by 'cloche completion bash'\n"
-	"_cloche_words='";
+static const char bash_head[] = "# bash completion for cloche; made by 'cloche completion bash'\n"
+				"_cloche_words='";
 static const char bash_middle[] =
 	"'\n"
 	"_cloche()\n"
@@ -106,10 +105,9 @@ static const char bash_tail[] =
 	"}\n"
 	"complete -o default -F _cloche cloche\n";
 
-static const char zsh_head[] =
-	"#compdef cloche\n"
-	"# zsh completion for cloche; made by 'cloche completion zsh'\n"
-	"_cloche_words='";
+static const char zsh_head[] = "#compdef cloche\n"
+			       "# zsh completion for cloche; made by 'cloche completion zsh'\n"
+			       "_cloche_words='";
 static const char zsh_middle[] =
 	"'\n"
 	"_cloche()\n"
@@ -142,18 +140,17 @@ static const char zsh_tail[] =
 	"}\n"
 	"compdef _cloche cloche\n";
 
-static const char fish_head[] =
-	"# fish completion for cloche; made by 'cloche completion fish'\n"
-	"function __cloche_path\n"
-	"\tset -l tokens (commandline -opc | string match -v -- '-*')\n"
-	"\tstring join ' ' -- $tokens[2..-1]\n"
-	"end\n"
-	"function __cloche_at\n"
-	"\ttest (__cloche_path) = \"$argv[1]\"\n"
-	"end\n"
-	"function __cloche_in\n"
-	"\tstring match -q -- \"$argv[1]*\" (__cloche_path)\n"
-	"end\n";
+static const char fish_head[] = "# fish completion for cloche; made by 'cloche completion fish'\n"
+				"function __cloche_path\n"
+				"\tset -l tokens (commandline -opc | string match -v -- '-*')\n"
+				"\tstring join ' ' -- $tokens[2..-1]\n"
+				"end\n"
+				"function __cloche_at\n"
+				"\ttest (__cloche_path) = \"$argv[1]\"\n"
+				"end\n"
+				"function __cloche_in\n"
+				"\tstring match -q -- \"$argv[1]*\" (__cloche_path)\n"
+				"end\n";
 
 static void on_command(const struct cli_command *command, const struct opt *opts, void *ctx)
 {
@@ -167,9 +164,8 @@ static void print_commands(const struct script *script)
 	const struct cli_command *command;
 
 	for (size_t i = 0; (command = cli_commands(i)) != NULL; i++) {
-		struct cli asked = {.command = command,
-				    .describe = on_command,
-				    .describe_ctx = (void *)script};
+		struct cli asked = {
+			.command = command, .describe = on_command, .describe_ctx = (void *)script};
 
 		(void)command->run(&asked); /* hands its table over and ends */
 	}
@@ -199,5 +195,5 @@ int cmd_completion(struct cli *cli)
 		return 0;
 	}
 	return err_set(&cli->err, ERR_INVALID, "completion is for bash, zsh or fish, not '%s'",
-		       cli->argv[0]);
+	               cli->argv[0]);
 }

@@ -99,9 +99,9 @@ static void sha1_block(uint32_t state[5], const uint8_t block[64])
 		w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
 	for (int i = 0; i < 80; i++) {
 		uint32_t f = i < 20   ? ((b & c) | (~b & d)) + 0x5a827999
-			     : i < 40 ? (b ^ c ^ d) + 0x6ed9eba1
-			     : i < 60 ? ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc
-				      : (b ^ c ^ d) + 0xca62c1d6;
+		             : i < 40 ? (b ^ c ^ d) + 0x6ed9eba1
+		             : i < 60 ? ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc
+		                      : (b ^ c ^ d) + 0xca62c1d6;
 		uint32_t next = rotate(a, 5) + f + e + w[i];
 
 		e = d;

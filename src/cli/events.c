@@ -31,8 +31,9 @@ static void print_event(const struct cli *cli, const json_t *event)
 	}
 	auto_free char *shown =
 		json_object_size(data) == 0 ? mem_strdup("") : json_dumps(data, JSON_COMPACT);
-	auto_free char *line = mem_printf("%s  %-18s %-23s ", client_str(event, "time"),
-					  client_str(event, "kind"), *sandbox == '\0' ? "-" : sandbox);
+	auto_free char *line =
+		mem_printf("%s  %-18s %-23s ", client_str(event, "time"), client_str(event, "kind"),
+	                   *sandbox == '\0' ? "-" : sandbox);
 	size_t size = strlen(line) + 1;
 	auto_free char *escaped = mem_zalloc(size * 4);
 
@@ -59,7 +60,7 @@ static int print_pages(struct cli *cli, struct events *events)
 			client_query_u64(&target, "after", events->after);
 		if (client_get(cli, target, &page) < 0)
 			return -1;
-		json_array_foreach(json_object_get(page, "items"), index, event)
+		json_array_foreach (json_object_get(page, "items"), index, event)
 			print_event(cli, event);
 		const char *next = client_str(page, "nextCursor");
 
@@ -74,17 +75,16 @@ static int follow_once(struct cli *cli, const struct events *events, char *last,
 {
 	auto_(sse_done) struct sse sse;
 	auto_free char *target = mem_strdup(events->base);
-	auto_free char *headers =
-		*last == '\0' ? NULL : mem_printf("Last-Event-ID: %s\r\n", last);
+	auto_free char *headers = *last == '\0' ? NULL : mem_printf("Last-Event-ID: %s\r\n", last);
 	struct sse_event event;
 
 	sse_init(&sse);
 	if (*last == '\0' && events->after > 0)
 		client_query_u64(&target, "after", events->after);
 	const struct http_request request = {.method = "GET",
-					     .target = target,
-					     .accept = "text/event-stream",
-					     .headers = headers};
+	                                     .target = target,
+	                                     .accept = "text/event-stream",
+	                                     .headers = headers};
 	int r = client_send(cli, &request);
 
 	while (r >= 0 && (r = client_next_event(cli, &sse, &event)) > 0) {
@@ -123,7 +123,9 @@ static int show(struct cli *cli, struct events *events)
 
 #define EVENTS_OPTS(events)                                                                        \
 	{"follow", 'f', OPT_FLAG, &(events).follow, NULL, "go on as they happen"},                 \
-	{"after", 0, OPT_U64, &(events).after, "N", "only events with a greater number"}
+	{                                                                                          \
+		"after", 0, OPT_U64, &(events).after, "N", "only events with a greater number"     \
+	}
 
 int cmd_events(struct cli *cli)
 {

@@ -52,7 +52,7 @@ static int add_terminal(json_t *body, json_t *env)
 
 /* The body of POST /execs; NULL with err. */
 static json_t *request_body(const struct exec_options *options, char *const *argv, bool tty,
-			    struct err *err)
+                            struct err *err)
 {
 	auto_json json_t *body = json_object();
 	auto_json json_t *env = json_object();
@@ -69,7 +69,7 @@ static json_t *request_body(const struct exec_options *options, char *const *arg
 		r |= json_object_set_new(body, "user", json_string(options->user));
 	if (options->timeout_ms > 0)
 		r |= json_object_set_new(body, "timeoutMs",
-					 json_integer((json_int_t)options->timeout_ms));
+		                         json_integer((json_int_t)options->timeout_ms));
 	if (tty)
 		r |= add_terminal(body, env);
 	if (json_object_size(env) > 0)
@@ -94,7 +94,7 @@ static int post(struct cli *cli, const char *sandbox, const json_t *body, json_t
 }
 
 int exec_background(struct cli *cli, const char *sandbox, const struct exec_options *options,
-		    char *const *argv, json_t **ret)
+                    char *const *argv, json_t **ret)
 {
 	auto_json json_t *body = request_body(options, argv, options->tty, &cli->err);
 
@@ -154,7 +154,7 @@ void exec_explain(const char *reason, const json_t *limits, uint64_t timeout_ms)
 
 /* With -o json: the answer of the API, input at hand. */
 static int wait_and_print(struct cli *cli, const char *sandbox, const struct exec_options *options,
-			  char *const *argv)
+                          char *const *argv)
 {
 	auto_json json_t *body = request_body(options, argv, false, &cli->err);
 	auto_json json_t *answer = NULL;
@@ -168,7 +168,7 @@ static int wait_and_print(struct cli *cli, const char *sandbox, const struct exe
 
 		if (len < 0 || len > INPUT_MAX)
 			return err_set(&cli->err, ERR_TOO_LARGE,
-				       "input is too long to be sent with -o json");
+			               "input is too long to be sent with -o json");
 		if (json_object_set_new(body, "input", json_stringn(input, (size_t)len)) < 0)
 			return err_set(&cli->err, ERR_INVALID, "input is not valid UTF-8");
 	}
@@ -185,7 +185,7 @@ static int wait_and_print(struct cli *cli, const char *sandbox, const struct exe
 }
 
 static int attach(struct cli *cli, const json_t *sandbox, const char *exec,
-		  const struct exec_options *options, bool tty)
+                  const struct exec_options *options, bool tty)
 {
 	const char *keys = options->detach_keys == NULL ? "ctrl-p,ctrl-q" : options->detach_keys;
 	const char *id = client_str(sandbox, "id");
@@ -203,12 +203,12 @@ static int attach(struct cli *cli, const json_t *sandbox, const char *exec,
 	}
 	if (result.interrupted == 0)
 		exec_explain(result.reason, json_object_get(sandbox, "limits"),
-			     options->timeout_ms);
+		             options->timeout_ms);
 	return attach_status(&result);
 }
 
 int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options *options,
-	      char *const *argv)
+              char *const *argv)
 {
 	const char *id = client_str(sandbox, "id");
 
@@ -257,6 +257,6 @@ char *exec_newest(struct cli *cli, const char *sandbox, bool only_running)
 	} while (cursor != NULL);
 	if (newest == NULL)
 		err_set(&cli->err, ERR_NOT_FOUND, "sandbox %s has no command%s", sandbox,
-			only_running ? " that runs" : "");
+		        only_running ? " that runs" : "");
 	return take_ptr(newest);
 }

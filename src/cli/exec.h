@@ -15,8 +15,8 @@ struct exec_options {
 	const char *cwd, *user;
 	struct opt_list env;
 	uint64_t timeout_ms;
-	bool tty, no_tty;      /* neither: when stdin and stdout are terminals */
-	bool input, no_input;  /* neither: input is streamed */
+	bool tty, no_tty;     /* neither: when stdin and stdout are terminals */
+	bool input, no_input; /* neither: input is streamed */
 	const char *detach_keys;
 	bool can_detach;
 };
@@ -24,10 +24,12 @@ struct exec_options {
 /* Rows every command that starts one has. */
 #define EXEC_OPTS(options)                                                                         \
 	{"tty", 't', OPT_FLAG, &(options).tty, NULL, "with a terminal"},                           \
-	{"no-tty", 'T', OPT_FLAG, &(options).no_tty, NULL, "without a terminal"},                  \
-	{"interactive", 'i', OPT_FLAG, &(options).input, NULL, "stream input (usual)"},            \
-	{"no-input", 'n', OPT_FLAG, &(options).no_input, NULL, "no input"},                        \
-	{"timeout", 0, OPT_MS, &(options).timeout_ms, "TIME", "kill it after this time"}
+		{"no-tty", 'T', OPT_FLAG, &(options).no_tty, NULL, "without a terminal"},          \
+		{"interactive", 'i', OPT_FLAG, &(options).input, NULL, "stream input (usual)"},    \
+		{"no-input", 'n', OPT_FLAG, &(options).no_input, NULL, "no input"},                \
+	{                                                                                          \
+		"timeout", 0, OPT_MS, &(options).timeout_ms, "TIME", "kill it after this time"     \
+	}
 
 /*
  * Starts argv in the sandbox and stays with it to its end: attached, or with -o json waited for
@@ -35,10 +37,10 @@ struct exec_options {
  * Returns the exit status to pass on, or <0.
  */
 int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options *options,
-	      char *const *argv) NODISCARD;
+              char *const *argv) NODISCARD;
 /* Starts it in the background; *ret is the exec object. */
 int exec_background(struct cli *cli, const char *sandbox, const struct exec_options *options,
-		    char *const *argv, json_t **ret) NODISCARD;
+                    char *const *argv, json_t **ret) NODISCARD;
 /* The newest exec of a sandbox, or the newest that runs. The caller frees. NULL with cli->err. */
 char *exec_newest(struct cli *cli, const char *sandbox, bool only_running) NODISCARD;
 /* "the command was killed: out of memory (limit 64 MiB)" on stderr, when there is a reason. */

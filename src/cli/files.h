@@ -7,11 +7,11 @@
 
 /* "/sandboxes/ID/what?path=…&user=…"; path and user may be NULL. The caller frees. */
 char *files_target(const char *sandbox, const char *what, const char *path,
-		   const char *user) NODISCARD;
+                   const char *user) NODISCARD;
 /* PUT of everything fd has, with progress on a terminal. */
 int files_put(struct cli *cli, const char *target, int fd) NODISCARD;
 int files_mkdir(struct cli *cli, const char *sandbox, const char *path, const char *user,
-		bool parents) NODISCARD;
+                bool parents) NODISCARD;
 
 struct files_source {
 	int fd;

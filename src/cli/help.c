@@ -15,7 +15,7 @@ static bool is_below(const struct cli_command *command, const char *words)
 	size_t len = strlen(words);
 
 	return len == 0 || (str_has_prefix(command->words, words) &&
-			    (command->words[len] == ' ' || command->words[len] == '\0'));
+	                    (command->words[len] == ' ' || command->words[len] == '\0'));
 }
 
 void cli_print_help(const char *words, FILE *to)
@@ -38,7 +38,7 @@ void cli_print_help(const char *words, FILE *to)
 void cli_print_command_help(const struct cli_command *command, const struct opt *opts, FILE *to)
 {
 	(void)fprintf(to, "%s\n\nusage: cloche %s %s\n\n", command->about, command->words,
-		      command->args);
+	              command->args);
 	(void)fputs("options:\n", to);
 	opt_print(opts, to);
 	(void)fprintf(to, "\nexample:\n  %s\n", command->example);
@@ -62,13 +62,12 @@ int cmd_help(struct cli *cli)
 		size_t len = strlen(words);
 
 		(void)snprintf(words + len, sizeof(words) - len, "%s%s", i > 0 ? " " : "",
-			       cli->argv[i]); /* cut: then it is unknown */
+		               cli->argv[i]); /* cut: then it is unknown */
 	}
 	for (size_t i = 0; (command = cli_commands(i)) != NULL; i++) {
 		if (str_eq(command->words, words)) {
-			struct cli asked = {.command = command,
-					    .describe = print_one,
-					    .describe_ctx = stdout};
+			struct cli asked = {
+				.command = command, .describe = print_one, .describe_ctx = stdout};
 
 			return command->run(&asked);
 		}

@@ -46,7 +46,7 @@ static int connect_in(const char *dir, const char *name)
 		if (dir_fd < 0)
 			return -errno;
 		len = snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s",
-			       dir_fd, name);
+		               dir_fd, name);
 	}
 	if (len < 0 || (size_t)len >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
@@ -63,7 +63,7 @@ int http_open(struct http *http, const char *dir, const char *name, struct err *
 
 	if (fd == -ENOENT || fd == -ECONNREFUSED || fd == -ENOTDIR)
 		return err_set(err, ERR_UNAVAILABLE,
-			       "no daemon serves %s (start one with 'cloche serve')", dir);
+		               "no daemon serves %s (start one with 'cloche serve')", dir);
 	if (fd == -EACCES || fd == -EPERM)
 		return err_set(err, ERR_FORBIDDEN, "you may not use the daemon of %s", dir);
 	if (fd < 0)
@@ -75,15 +75,15 @@ int http_open(struct http *http, const char *dir, const char *name, struct err *
 static int lost(struct err *err, bool answered)
 {
 	return err_set(err, answered ? ERR_PROTOCOL : ERR_UNAVAILABLE,
-		       answered ? "the daemon's answer broke off"
-				: "the daemon closed the connection");
+	               answered ? "the daemon's answer broke off"
+	                        : "the daemon closed the connection");
 }
 
 static int put_head(struct buf *to, const struct http_request *request)
 {
 	int r = buf_printf(to, "%s %s HTTP/1.1\r\nHost: cloche\r\nAccept: %s\r\n", request->method,
-			   request->target,
-			   request->accept == NULL ? "application/json" : request->accept);
+	                   request->target,
+	                   request->accept == NULL ? "application/json" : request->accept);
 
 	if (r >= 0 && request->content_type != NULL)
 		r = buf_printf(to, "Content-Type: %s\r\n", request->content_type);
@@ -91,7 +91,7 @@ static int put_head(struct buf *to, const struct http_request *request)
 		r = buf_puts(to, "Transfer-Encoding: chunked\r\n");
 	else if (r >= 0 && request->has_stream)
 		r = buf_printf(to, "Content-Length: %llu\r\n",
-			       (unsigned long long)request->stream_len);
+		               (unsigned long long)request->stream_len);
 	else if (r >= 0 && (request->body_len > 0 || request->content_type != NULL))
 		r = buf_printf(to, "Content-Length: %zu\r\n", request->body_len);
 	if (r >= 0 && request->headers != NULL)
@@ -178,8 +178,8 @@ int http_send(struct http *http, const void *bytes, size_t len, struct err *err)
 static int fill(struct http *http)
 {
 	for (;;) {
-		ssize_t got = buf_read_fd(&http->in, http->fd, MIN(buf_room(&http->in),
-								   (size_t)STREAM_BYTES));
+		ssize_t got = buf_read_fd(&http->in, http->fd,
+		                          MIN(buf_room(&http->in), (size_t)STREAM_BYTES));
 
 		if (got == -EINTR)
 			continue;
@@ -210,7 +210,7 @@ static int receive_head(struct http *http, struct err *err)
 
 		http_close(http);
 		return got < 0 ? err_sys(err, -got, "read the daemon's answer")
-			       : lost(err, answered);
+		               : lost(err, answered);
 	}
 }
 
@@ -257,7 +257,7 @@ ssize_t http_read(struct http *http, void *bytes, size_t size, struct err *err)
 }
 
 int http_read_to_fd(struct http *http, int fd, void (*on_progress)(void *ctx, uint64_t got),
-		    void *ctx, struct err *err)
+                    void *ctx, struct err *err)
 {
 	auto_free uint8_t *bytes = mem_zalloc(STREAM_BYTES);
 	uint64_t total = 0;

@@ -30,8 +30,8 @@ struct http_request {
 	const char *headers;      /* more lines, each with its end; NULL: none */
 	const void *body;         /* bytes at hand … */
 	size_t body_len;
-	bool has_stream;          /* … or pieces that follow by http_send */
-	uint64_t stream_len;      /* their announced length; UINT64_MAX: unknown, sent chunked */
+	bool has_stream;     /* … or pieces that follow by http_send */
+	uint64_t stream_len; /* their announced length; UINT64_MAX: unknown, sent chunked */
 };
 
 /* Zeroes; nothing is opened. */
@@ -57,6 +57,6 @@ int http_finish(struct http *http, struct err *err) NODISCARD;
 ssize_t http_read(struct http *http, void *bytes, size_t size, struct err *err) NODISCARD;
 /* The rest of the body to a blocking descriptor. on_progress may be NULL. */
 int http_read_to_fd(struct http *http, int fd, void (*on_progress)(void *ctx, uint64_t got),
-		    void *ctx, struct err *err) NODISCARD;
+                    void *ctx, struct err *err) NODISCARD;
 /* True if another request may use the connection. */
 bool http_can_reuse(const struct http *http);

@@ -205,7 +205,8 @@ ssize_t http_parse_head(const uint8_t *bytes, size_t len, struct http_head *ret)
 	if (head_len > HTTP_HEAD_MAX)
 		return -EMSGSIZE;
 	/* What cannot become an answer is told at once, not after 32 KiB. */
-	if (memcmp(bytes == NULL ? (const uint8_t *)"" : bytes, "HTTP/1.", MIN(len, (size_t)7)) != 0)
+	if (memcmp(bytes == NULL ? (const uint8_t *)"" : bytes, "HTTP/1.", MIN(len, (size_t)7)) !=
+	    0)
 		return -EPROTO;
 	if (end == NULL)
 		return 0;
@@ -311,8 +312,7 @@ static ssize_t take(struct http_body *body, struct buf *in, uint8_t *out, size_t
 		return (ssize_t)len;
 	body->left -= len;
 	if (body->left == 0)
-		body->state = body->state == HTTP_BODY_CHUNK ? HTTP_BODY_CHUNK_END
-							     : HTTP_BODY_DONE;
+		body->state = body->state == HTTP_BODY_CHUNK ? HTTP_BODY_CHUNK_END : HTTP_BODY_DONE;
 	return (ssize_t)len;
 }
 

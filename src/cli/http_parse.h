@@ -29,12 +29,12 @@ ssize_t http_parse_head(const uint8_t *bytes, size_t len, struct http_head *ret)
 
 enum http_body_state {
 	HTTP_BODY_DONE,
-	HTTP_BODY_LENGTH,      /* `left` bytes to come */
-	HTTP_BODY_CLOSE,       /* until the peer closes */
-	HTTP_BODY_CHUNK_SIZE,  /* at the start of a chunk-size line */
-	HTTP_BODY_CHUNK,       /* `left` bytes of a chunk to come */
-	HTTP_BODY_CHUNK_END,   /* at the line end behind a chunk */
-	HTTP_BODY_TRAILER,     /* in the trailer section */
+	HTTP_BODY_LENGTH,     /* `left` bytes to come */
+	HTTP_BODY_CLOSE,      /* until the peer closes */
+	HTTP_BODY_CHUNK_SIZE, /* at the start of a chunk-size line */
+	HTTP_BODY_CHUNK,      /* `left` bytes of a chunk to come */
+	HTTP_BODY_CHUNK_END,  /* at the line end behind a chunk */
+	HTTP_BODY_TRAILER,    /* in the trailer section */
 };
 
 struct http_body {
@@ -50,6 +50,6 @@ void http_body_init(struct http_body *body, const struct http_head *head, bool i
  * is done (state says which); -EPROTO.
  */
 ssize_t http_body_decode(struct http_body *body, struct buf *in, uint8_t *out,
-			 size_t size) NODISCARD;
+                         size_t size) NODISCARD;
 /* The peer closed: 0 if that is a legal end of this body, else -EPROTO. */
 int http_body_end(struct http_body *body) NODISCARD;

@@ -51,8 +51,7 @@ static int send_folder(struct import *import, int fd, const struct http_request 
 	return cli->http.head.status / 100 == 2 ? 0 : client_problem(cli);
 }
 
-static int send_archive(struct import *import, int fd, uint64_t size,
-			struct http_request *request)
+static int send_archive(struct import *import, int fd, uint64_t size, struct http_request *request)
 {
 	struct files_source source = {.fd = fd, .progress = {.what = "sent", .total = size}};
 
@@ -77,7 +76,7 @@ static int import_image(struct import *import, const char *name)
 	auto_free char *target = client_target("/images?name=%s", name);
 
 	client_query(&target, "format",
-		     import->format == NULL && is_folder ? "oci-layout" : import->format);
+	             import->format == NULL && is_folder ? "oci-layout" : import->format);
 	struct http_request request = {
 		.method = "POST",
 		.target = target,
@@ -98,7 +97,7 @@ int cmd_image_import(struct cli *cli)
 	struct import import = {.cli = cli, .progress = {.what = "sent", .total = UINT64_MAX}};
 	const struct opt opts[] = {
 		{"format", 'f', OPT_STR, &import.format, "KIND",
-		 "tar, oci-layout or docker-archive (looks by itself)"},
+	         "tar, oci-layout or docker-archive (looks by itself)"},
 		{0},
 	};
 	int r = cli_parse(cli, opts, 2, 2);
@@ -134,7 +133,7 @@ int cmd_image_list(struct cli *cli)
 	if (output_json(cli, items))
 		return 0;
 	output_table_init(&table, titles);
-	json_array_foreach(items, index, image) {
+	json_array_foreach (items, index, image) {
 		auto_free char *entries =
 			mem_printf("%llu", (unsigned long long)client_u64(image, "entries"));
 
@@ -169,10 +168,10 @@ int cmd_image_info(struct cli *cli)
 		output_fact(facts[i], "%s", client_str(image, facts[i]));
 	str_format_bytes(size, sizeof(size), client_u64(image, "bytes"));
 	output_fact("size", "%s in %llu files", size,
-		    (unsigned long long)client_u64(image, "entries"));
-	json_array_foreach(json_object_get(image, "layers"), index, layer)
+	            (unsigned long long)client_u64(image, "entries"));
+	json_array_foreach (json_object_get(image, "layers"), index, layer)
 		output_fact("layer", "%s",
-			    json_string_value(layer) == NULL ? "" : json_string_value(layer));
+		            json_string_value(layer) == NULL ? "" : json_string_value(layer));
 	return 0;
 }
 

@@ -34,7 +34,7 @@ bool output_json(const struct cli *cli, const json_t *json)
 	if (cli->output == CLI_JSON) {
 		dump(json, JSON_INDENT(2));
 	} else if (json_is_array(json)) {
-		json_array_foreach(json, index, item)
+		json_array_foreach (json, index, item)
 			dump(item, JSON_COMPACT);
 	} else {
 		dump(json, JSON_COMPACT);
@@ -175,7 +175,7 @@ uint64_t output_parse_time(const char *text)
 	/* sscanf on six fixed fields: the daemon writes one form only, anything else is 0. */
 	if (strlen(text) != 24 ||
 	    sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d.%3uZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
-		   &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &end) != 7 ||
+	           &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &end) != 7 ||
 	    end != 24)
 		return 0;
 	tm.tm_year -= 1900;

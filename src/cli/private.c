@@ -16,8 +16,8 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/client.h"
 #include "cli/ask.h"
+#include "cli/client.h"
 
 enum {
 	READY_MS = 20000,
@@ -45,7 +45,7 @@ struct guardian {
 	const char *state_dir;
 	bool is_temporary;
 	int pipe_fd;
-	pid_t serve; /* 0: gone and reaped */
+	pid_t serve;           /* 0: gone and reaped */
 	char owned[OWNED_MAX]; /* id of the sandbox to remove with us */
 };
 
@@ -126,7 +126,7 @@ static void watch(struct guardian *guardian)
 {
 	char bytes[OWNED_MAX];
 	struct pollfd fds[2] = {{.fd = guardian->pipe_fd, .events = POLLIN},
-				{.fd = pidfd_open(guardian->serve, 0), .events = POLLIN}};
+	                        {.fd = pidfd_open(guardian->serve, 0), .events = POLLIN}};
 
 	for (;;) {
 		if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)

@@ -11,7 +11,7 @@
 int cmd_profile_list(struct cli *cli)
 {
 	static const char *const titles[] = {"NAME", "RUNTIME", "IMAGE", "MEMORY",
-					     "CPU",  "DISK",    "POOL",  NULL};
+	                                     "CPU",  "DISK",    "POOL",  NULL};
 	int r = cli_parse(cli, NULL, 0, 0);
 	struct output_table table;
 	auto_json json_t *answer = NULL;
@@ -27,7 +27,7 @@ int cmd_profile_list(struct cli *cli)
 	if (output_json(cli, items))
 		return 0;
 	output_table_init(&table, titles);
-	json_array_foreach(items, index, profile) {
+	json_array_foreach (items, index, profile) {
 		const json_t *limits = json_object_get(profile, "limits");
 		auto_free char *cpu =
 			mem_printf("%g", json_number_value(json_object_get(limits, "cpu")));
@@ -49,7 +49,7 @@ int cmd_profile_list(struct cli *cli)
 int cmd_profile_show(struct cli *cli)
 {
 	static const char *const facts[] = {"name", "runtime", "image",      "user",
-					    "cwd",  "network", "diskBackend"};
+	                                    "cwd",  "network", "diskBackend"};
 	int r = cli_parse(cli, NULL, 1, 1);
 	auto_json json_t *profile = NULL;
 	const char *key;
@@ -66,11 +66,11 @@ int cmd_profile_show(struct cli *cli)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(facts); i++)
 		output_fact(facts[i], "%s", client_str(profile, facts[i]));
-	json_object_foreach(json_object_get(profile, "limits"), key, value)
+	json_object_foreach (json_object_get(profile, "limits"), key, value)
 		output_fact(key, "%.12g", json_number_value(value));
-	json_array_foreach(json_object_get(profile, "env"), index, value)
+	json_array_foreach (json_object_get(profile, "env"), index, value)
 		output_fact("env", "%s",
-			    json_string_value(value) == NULL ? "" : json_string_value(value));
+		            json_string_value(value) == NULL ? "" : json_string_value(value));
 	output_fact("pool", "%llu", (unsigned long long)client_u64(profile, "pool"));
 	if (json_is_true(json_object_get(profile, "degraded")))
 		output_fact("degraded", "allowed");

@@ -105,7 +105,7 @@ int cmd_run(struct cli *cli)
 		EXEC_OPTS(run.exec),
 		{"keep", 0, OPT_FLAG, &run.keep, NULL, "do not remove the sandbox afterwards"},
 		{"detach-keys", 0, OPT_STR, &run.exec.detach_keys, "KEYS",
-		 "leave it running, with --keep (ctrl-p,ctrl-q)"},
+	         "leave it running, with --keep (ctrl-p,ctrl-q)"},
 		{0},
 	};
 

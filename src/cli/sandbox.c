@@ -51,7 +51,7 @@ static char *join_labels(const struct opt_list *labels)
 
 	for (size_t i = 0; i < labels->count; i++) {
 		char *longer = text == NULL ? mem_strdup(labels->items[i])
-					    : mem_printf("%s,%s", text, labels->items[i]);
+		                            : mem_printf("%s,%s", text, labels->items[i]);
 
 		free(text);
 		text = longer;
@@ -89,18 +89,18 @@ static json_t *fetch_list(struct cli *cli, const struct list *list)
 
 static void print_list(const json_t *all)
 {
-	static const char *const titles[] = {"ID",     "NAME", "STATE",  "IMAGE",
-					     "MEMORY", "CPU",  "CREATED", NULL};
+	static const char *const titles[] = {"ID",     "NAME", "STATE",   "IMAGE",
+	                                     "MEMORY", "CPU",  "CREATED", NULL};
 	struct output_table table;
 	size_t index;
 	json_t *sandbox;
 
 	output_table_init(&table, titles);
-	json_array_foreach(all, index, sandbox) {
+	json_array_foreach (all, index, sandbox) {
 		const json_t *meters = json_object_get(sandbox, "meters");
 		bool degraded = json_is_true(json_object_get(sandbox, "degraded"));
 		auto_free char *state = mem_printf("%s%s", client_str(sandbox, "state"),
-						   degraded ? " (degraded)" : "");
+		                                   degraded ? " (degraded)" : "");
 		auto_free char *cpu = mem_printf(
 			"%.1fs", json_number_value(json_object_get(meters, "cpuSeconds")));
 
@@ -121,7 +121,7 @@ static void print_words(const json_t *all)
 	size_t index;
 	json_t *sandbox;
 
-	json_array_foreach(all, index, sandbox) {
+	json_array_foreach (all, index, sandbox) {
 		const char *name = client_str(sandbox, "name");
 
 		output_line(*name == '\0' ? client_str(sandbox, "id") : name);
@@ -159,8 +159,11 @@ static void print_limits(const json_t *limits)
 	static const struct {
 		const char *key;
 		bool is_bytes;
-	} rows[] = {{"memory", true}, {"disk", true}, {"pids", false}, {"inodes", false},
-		    {"nofile", false}};
+	} rows[] = {{"memory", true},
+	            {"disk", true},
+	            {"pids", false},
+	            {"inodes", false},
+	            {"nofile", false}};
 	char text[32];
 
 	output_fact("limit cpu", "%g cores", json_number_value(json_object_get(limits, "cpu")));
@@ -189,7 +192,7 @@ static void print_meters(const json_t *meters)
 	output_fact("processes", "%llu", (unsigned long long)client_u64(meters, "pids"));
 	str_format_bytes(now, sizeof(now), client_u64(meters, "diskBytes"));
 	output_fact("disk", "%s in %llu files", now,
-		    (unsigned long long)client_u64(meters, "inodes"));
+	            (unsigned long long)client_u64(meters, "inodes"));
 }
 
 /* "cgroup=v1 disk=tmpfs …" */
@@ -200,10 +203,10 @@ static void print_isolation(const json_t *isolation)
 	json_t *value;
 	size_t index;
 
-	json_object_foreach((json_t *)isolation, key, value) {
+	json_object_foreach ((json_t *)isolation, key, value) {
 		auto_free char *shown = json_is_string(value)
-						? mem_strdup(json_string_value(value))
-						: json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		                                ? mem_strdup(json_string_value(value))
+		                                : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 
 		if (json_is_array(value))
 			continue;
@@ -213,10 +216,9 @@ static void print_isolation(const json_t *isolation)
 		text = longer;
 	}
 	output_fact("isolation", "%s", text);
-	json_array_foreach(json_object_get(isolation, "degraded"), index, value)
-		output_fact("degraded", "%s", json_string_value(value) == NULL
-						      ? ""
-						      : json_string_value(value));
+	json_array_foreach (json_object_get(isolation, "degraded"), index, value)
+		output_fact("degraded", "%s",
+		            json_string_value(value) == NULL ? "" : json_string_value(value));
 }
 
 static void print_map(const char *name, const json_t *map)
@@ -224,7 +226,7 @@ static void print_map(const char *name, const json_t *map)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)map, key, value)
+	json_object_foreach ((json_t *)map, key, value)
 		output_fact(name, "%s=%s", key, client_str(map, key));
 }
 
@@ -233,18 +235,17 @@ static void print_mounts(const json_t *mounts)
 	size_t index;
 	json_t *mount;
 
-	json_array_foreach(mounts, index, mount)
+	json_array_foreach (mounts, index, mount)
 		output_fact("mount", "%s on %s (%s)", client_str(mount, "source"),
-			    client_str(mount, "target"),
-			    json_is_false(json_object_get(mount, "readOnly")) ? "rw" : "ro");
+		            client_str(mount, "target"),
+		            json_is_false(json_object_get(mount, "readOnly")) ? "rw" : "ro");
 }
 
 static void print_info(const json_t *sandbox)
 {
 	static const char *const first[] = {"id", "name", "state", "endReason", "detail"};
-	static const char *const second[] = {"profile", "runtime", "image", "user",
-					     "cwd",     "network", "createdAt", "endedAt",
-					     "expiresAt"};
+	static const char *const second[] = {"profile", "runtime",   "image",   "user",     "cwd",
+	                                     "network", "createdAt", "endedAt", "expiresAt"};
 
 	for (size_t i = 0; i < ARRAY_LEN(first); i++)
 		output_fact(first[i], "%s", client_str(sandbox, first[i]));
@@ -368,6 +369,6 @@ int cmd_sandbox_extend(struct cli *cli)
 		return change(cli, "ttl", json_null());
 	if (str_to_ms(cli->argv[1], &ttl_ms) < 0 || ttl_ms > INT64_MAX)
 		return err_set(&cli->err, ERR_INVALID, "'%s' is not a time like 30s or 2h",
-			       cli->argv[1]);
+		               cli->argv[1]);
 	return change(cli, "ttl", json_integer((json_int_t)ttl_ms));
 }

@@ -163,7 +163,7 @@ static int upload(struct copy *copy)
 		return err_sys(&cli->err, errno, "open %s", copy->local);
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return err_set(&cli->err, ERR_INVALID, "%s is neither a file nor a folder",
-			       copy->local);
+		               copy->local);
 	auto_free char *kind = kind_inside(copy, copy->inside);
 
 	if (kind == NULL)
@@ -232,7 +232,7 @@ static int download_tree(struct copy *copy, const char *to)
 {
 	struct cli *cli = copy->cli;
 	struct receiver receiver = {.copy = copy,
-				    .progress = {.what = "received", .total = UINT64_MAX}};
+	                            .progress = {.what = "received", .total = UINT64_MAX}};
 	auto_free char *target = files_target(copy->sandbox, "archive", copy->inside, copy->user);
 	const struct http_request request = {
 		.method = "GET", .target = target, .accept = "application/x-tar"};

@@ -23,10 +23,12 @@ static void options_done(struct exec_options *options)
 
 #define WHERE_OPTS(options)                                                                        \
 	{"env", 'e', OPT_LIST, &(options).env, "NAME[=VALUE]", "variable; may repeat"},            \
-	{"cwd", 'w', OPT_STR, &(options).cwd, "DIR", "where it starts"},                           \
-	{"user", 'u', OPT_STR, &(options).user, "USER", "who it runs as"},                         \
-	{"detach-keys", 0, OPT_STR, &(options).detach_keys, "KEYS",                                \
-	 "leave it running (ctrl-p,ctrl-q)"}
+		{"cwd", 'w', OPT_STR, &(options).cwd, "DIR", "where it starts"},                   \
+		{"user", 'u', OPT_STR, &(options).user, "USER", "who it runs as"},                 \
+	{                                                                                          \
+		"detach-keys", 0, OPT_STR, &(options).detach_keys, "KEYS",                         \
+			"leave it running (ctrl-p,ctrl-q)"                                         \
+	}
 
 static int get_sandbox(struct cli *cli, json_t **ret)
 {
@@ -134,9 +136,9 @@ int cmd_sandbox_attach(struct cli *cli)
 		.input = !read_only,
 	};
 
-	spec.offset = offset != UINT64_MAX                      ? offset
-		      : spec.tty && written > REPLAY_BYTES ? written - REPLAY_BYTES
-								: 0;
+	spec.offset = offset != UINT64_MAX                 ? offset
+	              : spec.tty && written > REPLAY_BYTES ? written - REPLAY_BYTES
+	                                                   : 0;
 	if (term_keys_parse(keys, &spec.detach, &cli->err) < 0 ||
 	    attach_run(cli, &spec, &result) < 0)
 		return -1;
@@ -166,7 +168,7 @@ static int on_log_event(struct cli *cli, const struct sse_event *event)
 
 	if (str_eq(stream, "gap"))
 		cli_note("output up to byte %llu is no longer kept",
-			 (unsigned long long)client_u64(record, "offset"));
+		         (unsigned long long)client_u64(record, "offset"));
 	if (!str_eq(stream, "stdout") && !str_eq(stream, "stderr"))
 		return 0;
 	auto_free uint8_t *bytes = mem_zalloc(len / 4 * 3 + 1);
@@ -175,7 +177,7 @@ static int on_log_event(struct cli *cli, const struct sse_event *event)
 	if (count < 0)
 		return err_set(&cli->err, ERR_PROTOCOL, "the daemon's output is malformed");
 	return write_out(cli, str_eq(stream, "stderr") ? STDERR_FILENO : STDOUT_FILENO, bytes,
-			 (size_t)count);
+	                 (size_t)count);
 }
 
 /* Both streams, each to its own descriptor: only the event form tells them apart. */
@@ -237,7 +239,7 @@ static char *join_argv(const json_t *argv)
 	size_t index;
 	json_t *word;
 
-	json_array_foreach(argv, index, word) {
+	json_array_foreach (argv, index, word) {
 		const char *shown = json_string_value(word) == NULL ? "" : json_string_value(word);
 		char *longer = mem_printf("%s%s%s", text, index > 0 ? " " : "", shown);
 
@@ -266,8 +268,8 @@ static void add_exec_row(struct output_table *table, const json_t *exec)
 
 int cmd_sandbox_execs(struct cli *cli)
 {
-	static const char *const titles[] = {"ID",     "STATE",   "EXIT", "REASON",
-					     "STARTED", "COMMAND", NULL};
+	static const char *const titles[] = {"ID",      "STATE",   "EXIT", "REASON",
+	                                     "STARTED", "COMMAND", NULL};
 	bool running = false;
 	const struct opt opts[] = {
 		{"running", 'r', OPT_FLAG, &running, NULL, "only those that run"},
@@ -291,7 +293,7 @@ int cmd_sandbox_execs(struct cli *cli)
 	if (output_json(cli, items))
 		return 0;
 	output_table_init(&table, titles);
-	json_array_foreach(items, index, exec)
+	json_array_foreach (items, index, exec)
 		add_exec_row(&table, exec);
 	output_table_print(&table);
 	return 0;
@@ -310,8 +312,8 @@ int cmd_sandbox_signal(struct cli *cli)
 		return r;
 	const char *name = cli->argc > 1 ? cli->argv[1] : "TERM";
 	bool kill = str_eq(name, "KILL") || str_eq(name, "SIGKILL") || str_eq(name, "9");
-	auto_free char *exec = exec_id != NULL ? mem_strdup(exec_id)
-					       : exec_newest(cli, cli->argv[0], true);
+	auto_free char *exec =
+		exec_id != NULL ? mem_strdup(exec_id) : exec_newest(cli, cli->argv[0], true);
 
 	if (exec == NULL)
 		return -1;

@@ -24,18 +24,21 @@ char *files_target(const char *sandbox, const char *what, const char *path, cons
 	return target;
 }
 
-#define USER_OPT(user) {"user", 'u', OPT_STR, &(user), "USER", "who does it"}
+#define USER_OPT(user)                                                                             \
+	{                                                                                          \
+		"user", 'u', OPT_STR, &(user), "USER", "who does it"                               \
+	}
 
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(client_str(*(json_t *const *)a, "name"),
-		      client_str(*(json_t *const *)b, "name"));
+	              client_str(*(json_t *const *)b, "name"));
 }
 
 static void print_entries(const json_t *items)
 {
-	static const char *const titles[] = {"MODE", "TYPE", "OWNER", "SIZE",
-					     "MODIFIED", "NAME", NULL};
+	static const char *const titles[] = {"MODE",     "TYPE", "OWNER", "SIZE",
+	                                     "MODIFIED", "NAME", NULL};
 	size_t count = json_array_size(items);
 	auto_free json_t **sorted = mem_zalloc(sizeof(json_t *) * (count + 1));
 	struct output_table table;
@@ -47,10 +50,10 @@ static void print_entries(const json_t *items)
 	for (size_t i = 0; i < count; i++) {
 		const char *target = client_str(sorted[i], "target");
 		auto_free char *name = mem_printf("%s%s%s", client_str(sorted[i], "name"),
-						  *target == '\0' ? "" : " -> ", target);
+		                                  *target == '\0' ? "" : " -> ", target);
 		auto_free char *owner =
 			mem_printf("%llu:%llu", (unsigned long long)client_u64(sorted[i], "uid"),
-				   (unsigned long long)client_u64(sorted[i], "gid"));
+		                   (unsigned long long)client_u64(sorted[i], "gid"));
 
 		output_cell(&table, client_str(sorted[i], "mode"));
 		output_cell(&table, client_str(sorted[i], "type"));
@@ -71,8 +74,8 @@ int cmd_files_ls(struct cli *cli)
 
 	if (r <= 0)
 		return r;
-	auto_free char *target = files_target(cli->argv[0], "files/list",
-					      cli->argc > 1 ? cli->argv[1] : ".", user);
+	auto_free char *target =
+		files_target(cli->argv[0], "files/list", cli->argc > 1 ? cli->argv[1] : ".", user);
 
 	if (client_get(cli, target, &answer) < 0)
 		return -1;
@@ -103,7 +106,7 @@ int cmd_files_stat(struct cli *cli)
 		output_fact(facts[i], "%s", client_str(entry, facts[i]));
 	output_fact("size", "%llu", (unsigned long long)client_u64(entry, "size"));
 	output_fact("owner", "%llu:%llu", (unsigned long long)client_u64(entry, "uid"),
-		    (unsigned long long)client_u64(entry, "gid"));
+	            (unsigned long long)client_u64(entry, "gid"));
 	return 0;
 }
 
@@ -154,8 +157,7 @@ ssize_t files_read_source(void *ctx, void *bytes, size_t size, struct err *err)
 
 int files_put(struct cli *cli, const char *target, int fd)
 {
-	struct files_source source = {
-		.fd = fd, .progress = {.what = "sent", .total = UINT64_MAX}};
+	struct files_source source = {.fd = fd, .progress = {.what = "sent", .total = UINT64_MAX}};
 	struct http_request request = {
 		.method = "PUT",
 		.target = target,
@@ -203,7 +205,7 @@ int cmd_files_write(struct cli *cli)
 }
 
 int files_mkdir(struct cli *cli, const char *sandbox, const char *path, const char *user,
-		bool parents)
+                bool parents)
 {
 	auto_free char *target = files_target(sandbox, "files/mkdir", NULL, user);
 	auto_json json_t *body = json_pack("{s:s, s:b}", "path", path, "parents", parents);
@@ -236,8 +238,7 @@ int cmd_files_mv(struct cli *cli)
 	if (r <= 0)
 		return r;
 	auto_free char *target = files_target(cli->argv[0], "files/rename", NULL, user);
-	auto_json json_t *body =
-		json_pack("{s:s, s:s}", "from", cli->argv[1], "to", cli->argv[2]);
+	auto_json json_t *body = json_pack("{s:s, s:s}", "from", cli->argv[1], "to", cli->argv[2]);
 
 	if (body == NULL)
 		return err_set(&cli->err, ERR_INVALID, "a path is not valid UTF-8");
@@ -275,7 +276,7 @@ static void print_change(const struct cli *cli, const struct sse_event *event)
 	}
 	const char *what = client_str(change, "change");
 	auto_free char *line = mem_printf("%-10s %s", *what == '\0' ? event->event : what,
-					  client_str(change, "name"));
+	                                  client_str(change, "name"));
 
 	output_line(line);
 	(void)fflush(stdout); /* a failure shows at exit */

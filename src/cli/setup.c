@@ -108,7 +108,7 @@ static int find_owner(struct setup *setup, uid_t *ret_uid, gid_t *ret_gid)
 		return 0;
 	if (!find_account(passwd, config.daemon_user, ret_uid, ret_gid) && config.has_daemon_user)
 		return err_set(&setup->cli->err, ERR_CONFIG,
-			       "config.toml: there is no account '%s'", config.daemon_user);
+		               "config.toml: there is no account '%s'", config.daemon_user);
 	return 0;
 }
 
@@ -169,11 +169,11 @@ static void print_changes(const struct setup *setup)
 	size_t index;
 	json_t *path;
 	auto_json json_t *answer = json_pack("{s:s, s:O}", "stateDir", setup->cli->state_dir,
-					     "changed", setup->changed);
+	                                     "changed", setup->changed);
 
 	if (answer != NULL && output_json(setup->cli, answer))
 		return;
-	json_array_foreach(setup->changed, index, path) {
+	json_array_foreach (setup->changed, index, path) {
 		auto_free char *line = mem_printf("wrote %s", json_string_value(path));
 
 		output_line(line);

@@ -3,8 +3,8 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/client.h"
 #include "cli/ask.h"
+#include "cli/client.h"
 
 void cli_spec_done(struct cli_spec *spec)
 {
@@ -27,8 +27,8 @@ int cli_spec_add_env(json_t *object, const struct opt_list *env, struct err *err
 {
 	for (size_t i = 0; i < env->count; i++) {
 		const char *equals = strchr(env->items[i], '=');
-		size_t len = equals == NULL ? strlen(env->items[i])
-					    : (size_t)(equals - env->items[i]);
+		size_t len =
+			equals == NULL ? strlen(env->items[i]) : (size_t)(equals - env->items[i]);
 		auto_free char *name = mem_strndup(env->items[i], len);
 		const char *value = equals == NULL ? getenv(name) : equals + 1;
 
@@ -47,7 +47,7 @@ static int add_labels(json_t *object, const struct opt_list *labels, struct err 
 
 		if (equals == NULL)
 			return err_set(err, ERR_INVALID, "label '%s' is not KEY=VALUE",
-				       labels->items[i]);
+			               labels->items[i]);
 		auto_free char *key =
 			mem_strndup(labels->items[i], (size_t)(equals - labels->items[i]));
 
@@ -65,7 +65,7 @@ static int add_mount(struct cli *cli, json_t *mounts, const char *text)
 	    ask_grant(cli->state_dir, &mount, &cli->err) < 0)
 		return -1;
 	json_t *item = json_pack("{s:s, s:s, s:b}", "grant", mount.grant, "target", mount.target,
-				 "readOnly", mount.read_only);
+	                         "readOnly", mount.read_only);
 
 	if (item == NULL || json_array_append_new(mounts, item) < 0)
 		return err_set(&cli->err, ERR_INVALID, "'%s' is not valid UTF-8", text);
@@ -81,10 +81,10 @@ static int add_texts(json_t *body, const struct cli_spec *spec, struct err *err)
 		const char *key;
 		const char *text;
 	} texts[] = {
-		{"image", spec->image},       {"profile", spec->profile},
-		{"name", spec->name},         {"hostname", spec->hostname},
-		{"cwd", spec->cwd},           {"user", spec->user},
-		{"network", spec->network},   {"diskBackend", spec->disk_backend},
+		{"image", spec->image},     {"profile", spec->profile},
+		{"name", spec->name},       {"hostname", spec->hostname},
+		{"cwd", spec->cwd},         {"user", spec->user},
+		{"network", spec->network}, {"diskBackend", spec->disk_backend},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)

@@ -30,9 +30,9 @@ static void add_check(const struct cli_check *check, void *ctx)
 	json_t *checks = ctx;
 
 	/* Our own texts: always UTF-8. */
-	(void)json_array_append_new(
-		checks, json_pack("{s:s, s:s, s:s, s:s}", "name", check->name, "status",
-				  check->status, "detail", check->detail, "remedy", check->remedy));
+	(void)json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s}", "name", check->name,
+	                                              "status", check->status, "detail",
+	                                              check->detail, "remedy", check->remedy));
 }
 
 /* {ok, checks} as the API gives it, from the daemon or by trying ourselves. */
@@ -53,7 +53,7 @@ static int examine(struct cli *cli, json_t **ret)
 		json_decref(checks);
 		return -1;
 	}
-	json_array_foreach(checks, index, check)
+	json_array_foreach (checks, index, check)
 		ok = ok && !str_eq(client_str(check, "status"), "missing");
 	*ret = json_pack("{s:b, s:o}", "ok", ok, "checks", checks);
 	return 0;
@@ -81,7 +81,7 @@ static void print_check(const json_t *check, int width)
 	const char *remedy = client_str(check, "remedy");
 
 	(void)printf("%s%-8s%s  %-*s  ", term_style(style_of(status)), status,
-		     term_style(TERM_PLAIN), width, client_str(check, "name"));
+	             term_style(TERM_PLAIN), width, client_str(check, "name"));
 	print_escaped(client_str(check, "detail"));
 	(void)putchar('\n');
 	if (*remedy == '\0' || str_eq(status, "ok"))
@@ -109,12 +109,12 @@ int cmd_doctor(struct cli *cli)
 		return ok ? 0 : 1;
 	const json_t *checks = json_object_get(report, "checks");
 
-	json_array_foreach(checks, index, check)
+	json_array_foreach (checks, index, check)
 		width = MAX(width, (int)strlen(client_str(check, "name")));
-	json_array_foreach(checks, index, check)
+	json_array_foreach (checks, index, check)
 		print_check(check, width);
 	(void)puts(ok ? "\nthis machine enforces what Cloche promises"
-		      : "\nsandboxes are refused here unless their profile says degraded = true");
+	              : "\nsandboxes are refused here unless their profile says degraded = true");
 	return ok ? 0 : 1;
 }
 
@@ -142,15 +142,15 @@ int cmd_version(struct cli *cli)
 	/* A daemon we may not ask is none to us. */
 	if (daemon_version(cli, &daemon) < 0)
 		daemon = NULL;
-	auto_json json_t *both = json_pack("{s:s, s:O?}", "version", CLOCHE_VERSION, "daemon", daemon);
+	auto_json json_t *both =
+		json_pack("{s:s, s:O?}", "version", CLOCHE_VERSION, "daemon", daemon);
 
 	json_decref(daemon);
 	if (output_json(cli, both))
 		return 0;
 	(void)printf("cloche %s\n", CLOCHE_VERSION);
 	if (daemon != NULL)
-		(void)printf("daemon %s\n",
-			     client_str(json_object_get(both, "daemon"), "version"));
+		(void)printf("daemon %s\n", client_str(json_object_get(both, "daemon"), "version"));
 	return 0;
 }
 
@@ -170,9 +170,8 @@ int cmd_status(struct cli *cli)
 	output_format_ago(ago, sizeof(ago), output_parse_time(client_str(daemon, "startedAt")));
 	output_fact("state", "%s", cli->state_dir);
 	output_fact("daemon", "%s (pid %llu)", client_str(daemon, "version"),
-		    (unsigned long long)client_u64(daemon, "pid"));
+	            (unsigned long long)client_u64(daemon, "pid"));
 	output_fact("started", "%s", ago);
-	output_fact("sandboxes", "%llu alive",
-		    (unsigned long long)client_u64(daemon, "sandboxes"));
+	output_fact("sandboxes", "%llu alive", (unsigned long long)client_u64(daemon, "sandboxes"));
 	return 0;
 }

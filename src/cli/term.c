@@ -75,7 +75,7 @@ struct term_size term_size(void)
 const char *term_style(enum term_style style)
 {
 	static const char *const codes[] = {
-		[TERM_PLAIN] = "\033[0m",   [TERM_BOLD] = "\033[1m",    [TERM_DIM] = "\033[2m",
+		[TERM_PLAIN] = "\033[0m",  [TERM_BOLD] = "\033[1m",    [TERM_DIM] = "\033[2m",
 		[TERM_GREEN] = "\033[32m", [TERM_YELLOW] = "\033[33m", [TERM_RED] = "\033[31m",
 	};
 	const char *no_color = getenv("NO_COLOR");
@@ -138,7 +138,7 @@ int term_keys_parse(const char *text, struct term_keys *ret, struct err *err)
 
 		if (key == 0 || keys.count == TERM_KEYS_MAX)
 			return err_set(err, ERR_INVALID,
-				       "'%s' is not a key sequence like ctrl-p,ctrl-q", text);
+			               "'%s' is not a key sequence like ctrl-p,ctrl-q", text);
 		keys.keys[keys.count++] = key;
 		if (at[len] == '\0')
 			break;
@@ -149,7 +149,7 @@ int term_keys_parse(const char *text, struct term_keys *ret, struct err *err)
 }
 
 bool term_keys_filter(struct term_keys *keys, const uint8_t *bytes, size_t len, uint8_t *out,
-		      size_t *ret_len)
+                      size_t *ret_len)
 {
 	size_t to = 0;
 

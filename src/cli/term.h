@@ -52,4 +52,4 @@ int term_keys_parse(const char *text, struct term_keys *ret, struct err *err) NO
  * sequence. *ret_len is what was copied. True when the sequence is complete: the rest is dropped.
  */
 bool term_keys_filter(struct term_keys *keys, const uint8_t *bytes, size_t len, uint8_t *out,
-		      size_t *ret_len);
+                      size_t *ret_len);

@@ -108,7 +108,7 @@ int ws_decode(struct ws_decoder *decoder, struct buf *in, struct ws_message *ret
 			return r;
 		if (r > 0) {
 			*ret = (struct ws_message){decoder->opcode, buf_head(&decoder->message),
-						   buf_len(&decoder->message)};
+			                           buf_len(&decoder->message)};
 			decoder->opcode = WS_CONTINUATION;
 			*ret_used = frame.total;
 			return 1;
@@ -184,18 +184,17 @@ int ws_open(struct http *http, const char *target, const char *protocol, struct 
 	auto_free char *key = new_key();
 	auto_free char *expected = accept_for(key);
 	auto_free char *headers = mem_printf("Upgrade: websocket\r\nConnection: Upgrade\r\n"
-					     "Sec-WebSocket-Version: 13\r\n"
-					     "Sec-WebSocket-Key: %s\r\n"
-					     "Sec-WebSocket-Protocol: %s\r\n",
-					     key, protocol);
-	const struct http_request request = {
-		.method = "GET", .target = target, .headers = headers};
+	                                     "Sec-WebSocket-Version: 13\r\n"
+	                                     "Sec-WebSocket-Key: %s\r\n"
+	                                     "Sec-WebSocket-Protocol: %s\r\n",
+	                                     key, protocol);
+	const struct http_request request = {.method = "GET", .target = target, .headers = headers};
 
 	if (http_begin(http, &request, err) < 0 || http_finish(http, err) < 0)
 		return -1;
 	if (http->head.status != 101)
 		return err_set(err, ERR_PROTOCOL, "the daemon does not open a stream (status %d)",
-			       http->head.status);
+		               http->head.status);
 	if (!str_eq(http->head.upgrade, "websocket") || !str_eq(http->head.ws_accept, expected) ||
 	    !str_eq(http->head.ws_protocol, protocol)) {
 		http_close(http);

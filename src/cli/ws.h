@@ -24,7 +24,7 @@ enum ws_opcode {
 };
 
 struct ws_decoder {
-	struct buf message; /* fragments so far */
+	struct buf message;    /* fragments so far */
 	enum ws_opcode opcode; /* of the message under way; WS_CONTINUATION: none */
 };
 
@@ -42,10 +42,10 @@ void ws_decoder_done(struct ws_decoder *decoder);
  * needed. -EPROTO: a masked or oversized frame, a reserved bit, a broken fragment.
  */
 int ws_decode(struct ws_decoder *decoder, struct buf *in, struct ws_message *ret,
-	      size_t *ret_used) NODISCARD;
+              size_t *ret_used) NODISCARD;
 /* Appends one masked frame whose payload is `first` (when ≥ 0, one byte) and then the bytes. */
 int ws_encode(struct buf *out, enum ws_opcode opcode, int first, const void *bytes,
-	      size_t len) NODISCARD;
+              size_t len) NODISCARD;
 
 /*
  * GET target as an upgrade to subprotocol `protocol`. On success the socket belongs to the

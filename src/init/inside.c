@@ -29,13 +29,13 @@ static const struct {
 	int sys;
 	enum err_code code;
 } codes[] = {
-	{ENOENT, ERR_NOT_FOUND},  {EACCES, ERR_FORBIDDEN},  {EPERM, ERR_FORBIDDEN},
-	{EROFS, ERR_FORBIDDEN},   {EEXIST, ERR_CONFLICT},   {ENOTEMPTY, ERR_CONFLICT},
-	{EBUSY, ERR_CONFLICT},    {ETXTBSY, ERR_CONFLICT},  {EISDIR, ERR_INVALID},
-	{ENOTDIR, ERR_INVALID},   {EINVAL, ERR_INVALID},    {ELOOP, ERR_INVALID},
-	{EXDEV, ERR_INVALID},     {ENXIO, ERR_INVALID},     {ENAMETOOLONG, ERR_INVALID},
-	{ENOSPC, ERR_NO_SPACE},   {EDQUOT, ERR_NO_SPACE},   {EFBIG, ERR_TOO_LARGE},
-	{EMFILE, ERR_LIMITED},    {ENFILE, ERR_LIMITED},    {ENOMEM, ERR_LIMITED},
+	{ENOENT, ERR_NOT_FOUND},       {EACCES, ERR_FORBIDDEN}, {EPERM, ERR_FORBIDDEN},
+	{EROFS, ERR_FORBIDDEN},        {EEXIST, ERR_CONFLICT},  {ENOTEMPTY, ERR_CONFLICT},
+	{EBUSY, ERR_CONFLICT},         {ETXTBSY, ERR_CONFLICT}, {EISDIR, ERR_INVALID},
+	{ENOTDIR, ERR_INVALID},        {EINVAL, ERR_INVALID},   {ELOOP, ERR_INVALID},
+	{EXDEV, ERR_INVALID},          {ENXIO, ERR_INVALID},    {ENAMETOOLONG, ERR_INVALID},
+	{ENOSPC, ERR_NO_SPACE},        {EDQUOT, ERR_NO_SPACE},  {EFBIG, ERR_TOO_LARGE},
+	{EMFILE, ERR_LIMITED},         {ENFILE, ERR_LIMITED},   {ENOMEM, ERR_LIMITED},
 	{EOPNOTSUPP, ERR_UNSUPPORTED},
 };
 
@@ -90,8 +90,8 @@ int inside_open_parent(const char *path, int *ret_fd, const char **ret_name, str
 	const char *slash = strrchr(path, '/');
 	const char *name = slash == NULL ? path : slash + 1;
 	auto_free char *parent = slash == NULL   ? mem_strdup(".")
-				 : slash == path ? mem_strdup("/")
-						 : mem_strndup(path, (size_t)(slash - path));
+	                         : slash == path ? mem_strdup("/")
+	                                         : mem_strndup(path, (size_t)(slash - path));
 
 	if (*name == '\0' || str_eq(name, ".") || str_eq(name, ".."))
 		return err_set(err, ERR_INVALID, "'%s' does not name an entry of a folder", path);
@@ -117,7 +117,7 @@ int inside_flush(struct buf *buf, struct err *err)
 }
 
 static int parse(struct inside_args *args, const struct verb_row *verb, int argc, char **argv,
-		 struct err *err)
+                 struct err *err)
 {
 	const struct opt opts[] = {
 		{"offset", 0, OPT_U64, &args->offset, "N", "first byte"},
@@ -134,7 +134,7 @@ static int parse(struct inside_args *args, const struct verb_row *verb, int argc
 		return -1;
 	if (count < verb->least || count > verb->most)
 		return err_set(err, ERR_INVALID, "%s takes %d path%s", verb->name, verb->least,
-			       verb->least == 1 ? "" : "s");
+		               verb->least == 1 ? "" : "s");
 	args->path = argv[0];
 	args->to = count > 1 ? argv[1] : NULL;
 	for (int i = 0; i < count; i++)
@@ -145,8 +145,7 @@ static int parse(struct inside_args *args, const struct verb_row *verb, int argc
 
 static int run(int argc, char **argv, struct err *err)
 {
-	struct inside_args args = {
-		.offset = UINT64_MAX, .length = UINT64_MAX, .size = UINT64_MAX};
+	struct inside_args args = {.offset = UINT64_MAX, .length = UINT64_MAX, .size = UINT64_MAX};
 
 	for (size_t i = 0; argc > 0 && i < ARRAY_LEN(verbs); i++) {
 		if (!str_eq(verbs[i].name, argv[0]))

@@ -74,7 +74,7 @@ static int receive(int fd, uint64_t size, const char *path, struct err *err)
 	}
 	if (size != UINT64_MAX && total < size)
 		return err_set(err, ERR_INVALID, "only %llu of %llu bytes came",
-			       (unsigned long long)total, (unsigned long long)size);
+		               (unsigned long long)total, (unsigned long long)size);
 	return 0;
 }
 
@@ -102,13 +102,13 @@ static int temp_open(struct temp *temp, int dir_fd)
 		return -EIO;
 	*temp = (struct temp){.dir_fd = dir_fd, .fd = -1};
 	(void)snprintf(temp->name, sizeof(temp->name), ".cloche-%016llx",
-		       (unsigned long long)random); /* fits */
+	               (unsigned long long)random); /* fits */
 	if (access("/proc/self/fd", X_OK) == 0)
 		temp->fd = openat(dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 	if (temp->fd >= 0)
 		return 0;
 	temp->fd = openat(dir_fd, temp->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			  0600);
+	                  0600);
 	if (temp->fd < 0)
 		return -errno;
 	temp->named = true;
@@ -122,8 +122,7 @@ static int temp_publish(struct temp *temp, const char *name)
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", temp->fd); /* fits */
 	if (fsync(temp->fd) < 0)
 		return -errno;
-	if (!temp->named &&
-	    linkat(AT_FDCWD, link, temp->dir_fd, temp->name, AT_SYMLINK_FOLLOW) < 0)
+	if (!temp->named && linkat(AT_FDCWD, link, temp->dir_fd, temp->name, AT_SYMLINK_FOLLOW) < 0)
 		return -errno;
 	temp->named = true;
 	if (renameat(temp->dir_fd, temp->name, temp->dir_fd, name) < 0)
@@ -150,9 +149,8 @@ int inside_write(const struct inside_args *args, struct err *err)
 
 	if (exists && S_ISDIR(st.st_mode))
 		return err_set(err, ERR_INVALID, "%s is a folder", args->path);
-	if (inside_parse_mode(args->mode,
-			      exists && S_ISREG(st.st_mode) ? st.st_mode & 0777 : 0644, &mode,
-			      err) < 0)
+	if (inside_parse_mode(args->mode, exists && S_ISREG(st.st_mode) ? st.st_mode & 0777 : 0644,
+	                      &mode, err) < 0)
 		return -1;
 	int r = temp_open(&temp, dir_fd);
 
@@ -174,7 +172,7 @@ static enum record_type type_of(mode_t mode)
 		mode_t format;
 		enum record_type type;
 	} rows[] = {
-		{S_IFDIR, RECORD_DIR},       {S_IFLNK, RECORD_SYMLINK}, {S_IFIFO, RECORD_FIFO},
+		{S_IFDIR, RECORD_DIR},     {S_IFLNK, RECORD_SYMLINK}, {S_IFIFO, RECORD_FIFO},
 		{S_IFSOCK, RECORD_SOCKET}, {S_IFCHR, RECORD_CHAR},    {S_IFBLK, RECORD_BLOCK},
 	};
 
@@ -310,7 +308,7 @@ static int remove_tree(int parent_fd, const char *name)
 	for (int round = 0; round < 5 && (r == -ENOTEMPTY || r == -EEXIST); round++) {
 		auto_close int fd =
 			openat(parent_fd, name,
-			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 		if (fd < 0)
 			return -errno;

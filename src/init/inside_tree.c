@@ -62,8 +62,7 @@ static int feed(struct treetar_unpack *unpack)
 
 int inside_unpack(const struct inside_args *args, struct err *err)
 {
-	const struct treetar_options options = {.max_bytes = UINT64_MAX,
-						.max_entries = UINT64_MAX};
+	const struct treetar_options options = {.max_bytes = UINT64_MAX, .max_entries = UINT64_MAX};
 	auto_(treetar_unpack_freep) struct treetar_unpack *unpack = NULL;
 	const struct inside_args folder = {.path = args->path, .parents = true};
 
@@ -81,6 +80,6 @@ int inside_unpack(const struct inside_args *args, struct err *err)
 		return err_set(err, ERR_INVALID, "what came is not a whole tar archive");
 	if (r < 0)
 		return tree_err(err, -r, unpack == NULL ? "" : treetar_unpack_where(unpack),
-				args->path);
+		                args->path);
 	return 0;
 }

@@ -40,9 +40,9 @@ int inside_make_parents(const char *path, struct err *err) NODISCARD;
 /* Opens the folder above the last component, which is written to *ret_name (points into path);
  * "/", ".", ".." and a trailing slash are refused as names. */
 int inside_open_parent(const char *path, int *ret_fd, const char **ret_name,
-		       struct err *err) NODISCARD;
+                       struct err *err) NODISCARD;
 /* Record of dir_fd/name itself; readlink's result goes to target (PATH_MAX bytes). -errno. */
 int inside_stat_record(int dir_fd, const char *name, char *target,
-		       struct record_stat *ret) NODISCARD;
+                       struct record_stat *ret) NODISCARD;
 /* Writes out everything in buf to stdout. */
 int inside_flush(struct buf *buf, struct err *err) NODISCARD;

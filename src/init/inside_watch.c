@@ -24,7 +24,7 @@ enum {
 	OUT_BYTES = 1024 * 1024,
 	FLUSH_BYTES = 64 * 1024,
 	EVENTS = IN_CREATE | IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM |
-		 IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF,
+	         IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF,
 };
 
 struct watch {
@@ -54,7 +54,7 @@ static void watcher_done(struct watcher *watcher)
 }
 
 static void tell(struct watcher *watcher, enum record_change_kind kind, bool is_dir,
-		 const char *name)
+                 const char *name)
 {
 	const struct record_change record = {.kind = kind, .is_dir = is_dir, .name = name};
 
@@ -103,7 +103,7 @@ static void forget(struct watcher *watcher, size_t at)
 	free(watcher->watches[at].path);
 	watcher->count--;
 	memmove(&watcher->watches[at], &watcher->watches[at + 1],
-		(watcher->count - at) * sizeof(watcher->watches[0]));
+	        (watcher->count - at) * sizeof(watcher->watches[0]));
 }
 
 /* Takes path. */
@@ -118,11 +118,11 @@ static void remember(struct watcher *watcher, int wd, char *path)
 	}
 	if (watcher->count == watcher->size) {
 		watcher->size = watcher->size == 0 ? 16 : watcher->size * 2;
-		watcher->watches = mem_resize(watcher->watches, watcher->size,
-					      sizeof(watcher->watches[0]));
+		watcher->watches =
+			mem_resize(watcher->watches, watcher->size, sizeof(watcher->watches[0]));
 	}
 	memmove(&watcher->watches[at + 1], &watcher->watches[at],
-		(watcher->count - at) * sizeof(watcher->watches[0]));
+	        (watcher->count - at) * sizeof(watcher->watches[0]));
 	watcher->watches[at] = (struct watch){.wd = wd, .path = path};
 	watcher->count++;
 }
@@ -160,7 +160,7 @@ static void push(struct pending *pending, char *path)
 }
 
 static void list_folder(struct watcher *watcher, struct pending *pending, const char *path,
-			bool is_new)
+                        bool is_new)
 {
 	auto_free char *full = join(watcher->root, path);
 	int follow = *path == '\0' ? 0 : O_NOFOLLOW; /* only the root was named by the caller */
@@ -223,9 +223,9 @@ static const struct {
 	uint32_t mask;
 	enum record_change_kind kind;
 } kinds[] = {
-	{IN_CREATE, RECORD_CHANGE_CREATED},         {IN_MODIFY, RECORD_CHANGE_MODIFIED},
-	{IN_CLOSE_WRITE, RECORD_CHANGE_MODIFIED},   {IN_ATTRIB, RECORD_CHANGE_ATTRIBUTES},
-	{IN_DELETE, RECORD_CHANGE_REMOVED},         {IN_MOVED_FROM, RECORD_CHANGE_MOVED_FROM},
+	{IN_CREATE, RECORD_CHANGE_CREATED},       {IN_MODIFY, RECORD_CHANGE_MODIFIED},
+	{IN_CLOSE_WRITE, RECORD_CHANGE_MODIFIED}, {IN_ATTRIB, RECORD_CHANGE_ATTRIBUTES},
+	{IN_DELETE, RECORD_CHANGE_REMOVED},       {IN_MOVED_FROM, RECORD_CHANGE_MOVED_FROM},
 	{IN_MOVED_TO, RECORD_CHANGE_MOVED_TO},
 };
 

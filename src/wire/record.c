@@ -90,10 +90,10 @@ int record_put_stat(struct buf *to, const struct record_stat *record)
 {
 	const char *target = record->target == NULL ? "" : record->target;
 	int r = buf_printf(to, "%s\t%llu\t%04o\t%llu\t%llu\t%lld\t%llu\t%llu\t",
-			   record_type_name(record->type), (unsigned long long)record->size,
-			   record->mode & 07777, (unsigned long long)record->uid,
-			   (unsigned long long)record->gid, (long long)record->mtime_ms,
-			   (unsigned long long)record->links, (unsigned long long)record->inode);
+	                   record_type_name(record->type), (unsigned long long)record->size,
+	                   record->mode & 07777, (unsigned long long)record->uid,
+	                   (unsigned long long)record->gid, (long long)record->mtime_ms,
+	                   (unsigned long long)record->links, (unsigned long long)record->inode);
 
 	if (r >= 0)
 		r = record_put_escaped(to, record->name, strlen(record->name));
@@ -109,7 +109,7 @@ int record_put_stat(struct buf *to, const struct record_stat *record)
 int record_put_change(struct buf *to, const struct record_change *record)
 {
 	int r = buf_printf(to, "%s\t%s\t", record_change_name(record->kind),
-			   record->is_dir ? "dir" : "other");
+	                   record->is_dir ? "dir" : "other");
 
 	if (r >= 0)
 		r = record_put_escaped(to, record->name, strlen(record->name));

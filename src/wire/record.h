@@ -32,7 +32,8 @@ enum record_change_kind {
 	RECORD_CHANGE_COUNT_
 };
 
-/* name and target need not be UTF-8; they contain no NUL. After parsing they point into the line. */
+/* name and target need not be UTF-8; they contain no NUL. After parsing they point into the line.
+ */
 struct record_stat {
 	enum record_type type;
 	uint32_t mode;

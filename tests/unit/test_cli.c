@@ -77,8 +77,8 @@ static struct ran run(char **argv)
 	}
 	CHECK_INT(waitpid(pid, &status, 0), pid);
 	return (struct ran){.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-			    .out = slurp(out),
-			    .err = slurp(err)};
+	                    .out = slurp(out),
+	                    .err = slurp(err)};
 }
 
 #define RUN(...) run((char *[]){"cloche", __VA_ARGS__, NULL})
@@ -125,11 +125,11 @@ TEST(unknown_words_get_a_suggestion)
 TEST(plural_nouns_and_other_words_are_aliases)
 {
 	static char *const lines[][4] = {{"sandboxes", "ls", "--help", NULL},
-					 {"sandbox", "delete", "--help", NULL},
-					 {"images", "remove", "--help", NULL},
-					 {"profiles", "info", "--help", NULL}};
+	                                 {"sandbox", "delete", "--help", NULL},
+	                                 {"images", "remove", "--help", NULL},
+	                                 {"profiles", "info", "--help", NULL}};
 	static const char *const usages[] = {"cloche sandbox list", "cloche sandbox rm",
-					     "cloche image rm", "cloche profile show"};
+	                                     "cloche image rm", "cloche profile show"};
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
 		char *argv[] = {"cloche", lines[i][0], lines[i][1], lines[i][2], NULL};
 		auto_ran struct ran ran = run(argv);

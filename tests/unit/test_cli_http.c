@@ -129,9 +129,14 @@ TEST(chunked_bodies_in_pieces_of_every_size)
 
 TEST(hostile_chunks_are_refused)
 {
-	static const char *const bad[] = {"x\r\n",           "\r\n",           "-1\r\n",
-					  "1 1\r\n",         "5\r\nhelloXX5\r\n", "1\r\nabc\r\n",
-					  "fffffffffffffffff\r\n", "1000000000000000000\r\n"};
+	static const char *const bad[] = {"x\r\n",
+	                                  "\r\n",
+	                                  "-1\r\n",
+	                                  "1 1\r\n",
+	                                  "5\r\nhelloXX5\r\n",
+	                                  "1\r\nabc\r\n",
+	                                  "fffffffffffffffff\r\n",
+	                                  "1000000000000000000\r\n"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		bool done = false;
 		auto_free char *text = decode(CHUNKED, bad[i], 1, &done);
@@ -211,11 +216,11 @@ TEST(request_and_answer)
 	struct err err = {0};
 	char body[32] = "";
 	const struct http_request request = {.method = "POST",
-					     .target = "/x?y=1",
-					     .content_type = "application/json",
-					     .body = "{}",
-					     .body_len = 2,
-					     .headers = "X-More: 1\r\n"};
+	                                     .target = "/x?y=1",
+	                                     .content_type = "application/json",
+	                                     .body = "{}",
+	                                     .body_len = 2,
+	                                     .headers = "X-More: 1\r\n"};
 	serve(&server, "Content-Length: 2\r\nX-More: 1\r\n\r\n{}",
 	      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\nfine");
 	CHECK_INT(http_begin(&server.http, &request, &err), 0);

@@ -20,14 +20,14 @@ TEST(targets_are_escaped)
 	client_query(&target, "user", NULL);
 	client_query_u64(&target, "offset", UINT64_MAX);
 	CHECK_STR(target, "/api/v1/sandboxes/a%2Fb%20%3F%26%23%25%FF/files?path=/x%20y%26z%3D1"
-			  "&offset=18446744073709551615");
+	                  "&offset=18446744073709551615");
 }
 
 TEST(base64_both_ways)
 {
-	static const char *const texts[][2] = {{"", ""},         {"f", "Zg=="},
-					       {"fo", "Zm8="},   {"foo", "Zm9v"},
-					       {"foob", "Zm9vYg=="}, {"\xff\xfe", "//4="}};
+	static const char *const texts[][2] = {
+		{"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
+		{"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe", "//4="}};
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		struct buf buf;
 		uint8_t back[16];
@@ -43,8 +43,8 @@ TEST(base64_both_ways)
 
 TEST(bad_base64_is_refused)
 {
-	static const char *const bad[] = {"a", "ab", "abc", "ab=c", "=abc", "a===", "ab c", "ab==abcd",
-					  "a-b_"};
+	static const char *const bad[] = {"a",    "ab",   "abc",      "ab=c", "=abc",
+	                                  "a===", "ab c", "ab==abcd", "a-b_"};
 	uint8_t out[16];
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		CHECK_INT(encode_from_base64(bad[i], strlen(bad[i]), out), -EINVAL);
@@ -67,7 +67,7 @@ TEST(sha1_of_known_texts)
 	check_sha1("", 0, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
 	check_sha1("abc", 3, "a9993e364706816aba3e25717850c26c9cd0d89d");
 	check_sha1("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56,
-		   "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+	           "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
 	check_sha1(million, 1000000, "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
 }
 
@@ -149,7 +149,8 @@ TEST(detach_keys)
 
 TEST(detach_keys_that_are_none)
 {
-	static const char *const bad[] = {"", "ctrl-", "ctrl-p,", "ctrl-1", "alt-x", "a,b,c,d,e,f,g,h,i"};
+	static const char *const bad[] = {"",       "ctrl-", "ctrl-p,",
+	                                  "ctrl-1", "alt-x", "a,b,c,d,e,f,g,h,i"};
 	struct term_keys keys;
 	struct err err = {0};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -175,7 +176,8 @@ TEST(mounts_as_people_write_them)
 	CHECK_STR(mount.target, "/b");
 	CHECK(!mount.read_only);
 	ask_mount_done(&mount);
-	static const char *const bad[] = {"", "/a", ":/b", "/a:b", "/a:/b:", "/a:/b:rx", "/a:/b:ro:x"};
+	static const char *const bad[] = {"",       "/a",       ":/b",       "/a:b",
+	                                  "/a:/b:", "/a:/b:rx", "/a:/b:ro:x"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		CHECK_INT(ask_mount_parse(bad[i], &mount, &err), -1);
 }

@@ -88,7 +88,7 @@ static struct ran run(const char *input, size_t len, char **argv)
 	return ran;
 }
 
-#define RUN(...) run("", 0, (char *[]){__VA_ARGS__, NULL})
+#define RUN(...)             run("", 0, (char *[]){__VA_ARGS__, NULL})
 #define RUN_WITH(input, ...) run(input, strlen(input), (char *[]){__VA_ARGS__, NULL})
 
 static void check_fails(struct ran ran, const char *code)
@@ -229,7 +229,7 @@ TEST(write_refuses_folders_and_nameless_paths)
 
 /* Finds the record of `name` in the output of list. */
 static bool find_record(const struct ran *ran, const char *name, struct record_stat *ret,
-			char **ret_line)
+                        char **ret_line)
 {
 	for (char *line = ran->out; *line != '\0';) {
 		size_t len = strcspn(line, "\n");
@@ -248,8 +248,8 @@ static bool find_record(const struct ran *ran, const char *name, struct record_s
 
 TEST(list_tells_hostile_names_and_kinds)
 {
-	static const char *const names[] = {"new\nline", "tab\there", "\xff\xfe", "-rf", "%41",
-					    "..."};
+	static const char *const names[] = {"new\nline", "tab\there", "\xff\xfe",
+	                                    "-rf",       "%41",       "..."};
 	auto_free char *folder = at("folder");
 	CHECK_INT(mkdir(folder, 0755), 0);
 	auto_close int fd = open_at("folder", O_RDONLY | O_DIRECTORY);
@@ -494,7 +494,7 @@ static void expect(struct watching *watching, const char *line)
 		if (poll(&pollfd, 1, 5000) <= 0)
 			test_fail(__FILE__, __LINE__, "no '%s' in '%s'", line, watching->bytes);
 		ssize_t got = read(watching->fd, watching->bytes + watching->len,
-				   sizeof(watching->bytes) - 1 - watching->len);
+		                   sizeof(watching->bytes) - 1 - watching->len);
 		if (got <= 0)
 			test_fail(__FILE__, __LINE__, "ended before '%s'", line);
 		watching->len += (size_t)got;

@@ -37,7 +37,8 @@ TEST(escapes_are_what_the_header_says)
 
 TEST(malformed_escapes_are_refused)
 {
-	static const char *const bad[] = {"%", "%4", "%4g", "%00", "a b", "%2f", "tab\t", "\xc3\xa9"};
+	static const char *const bad[] = {"%",   "%4",  "%4g",   "%00",
+	                                  "a b", "%2f", "tab\t", "\xc3\xa9"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		auto_free char *text = mem_strdup(bad[i]);
 		CHECK_INT(record_unescape(text), -EINVAL);
@@ -60,15 +61,15 @@ static char *stat_line(const struct record_stat *record)
 TEST(stat_record_round_trip)
 {
 	const struct record_stat in = {.type = RECORD_SYMLINK,
-				       .mode = 01777,
-				       .size = UINT64_MAX,
-				       .uid = 1000,
-				       .gid = 60999,
-				       .mtime_ms = -5,
-				       .links = 2,
-				       .inode = 77,
-				       .name = "new\nline\tand space",
-				       .target = "../%x"};
+	                               .mode = 01777,
+	                               .size = UINT64_MAX,
+	                               .uid = 1000,
+	                               .gid = 60999,
+	                               .mtime_ms = -5,
+	                               .links = 2,
+	                               .inode = 77,
+	                               .name = "new\nline\tand space",
+	                               .target = "../%x"};
 	auto_free char *line = stat_line(&in);
 	struct record_stat out;
 	CHECK(strchr(line, '\n') == NULL);
