@@ -34,6 +34,11 @@ bool bundle_parse_format(const char *text, enum bundle_format *ret)
 	return false;
 }
 
+const char *bundle_format_name(enum bundle_format format)
+{
+	return format_names[format];
+}
+
 const char *bundle_architecture(void)
 {
 	return architecture;

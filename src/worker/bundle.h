@@ -29,6 +29,7 @@ struct bundle {
 
 /* "tar", "oci-layout", "docker-archive", "auto". */
 bool bundle_parse_format(const char *text, enum bundle_format *ret) NODISCARD;
+const char *bundle_format_name(enum bundle_format format);
 /* For BUNDLE_TAR there are no layers and the config is "{}". JSON members that are used have been
  * checked against their digests; layers are for the caller to check while it reads them. */
 int bundle_read(struct bundle *ret, const struct survey *survey, enum bundle_format format,

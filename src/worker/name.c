@@ -48,7 +48,7 @@ const char *name_clean(struct name *ret, const char *raw)
 
 struct name_text name_show(const char *raw)
 {
-	struct name_text shown;
+	struct name_text shown = {.text = ""};
 
 	str_escape(shown.text, sizeof(shown.text), raw ? raw : "", raw ? strlen(raw) : 0);
 	return shown;

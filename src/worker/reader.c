@@ -89,7 +89,7 @@ int reader_open_file(struct reader *reader, int fd, uint64_t max_ratio, struct e
 {
 	struct stat st;
 
-	*reader = (struct reader){.max_ratio = MAX(max_ratio, UINT64_C(1))};
+	*reader = (struct reader){.max_ratio = max_ratio > 0 ? max_ratio : 1};
 	if (fstat(fd, &st) < 0)
 		return err_sys(err, errno, "look at the archive");
 	if (!S_ISREG(st.st_mode))

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/str.h"
 
 enum { OPEN_LEVELS = 32 };
@@ -113,8 +114,11 @@ static int visit(struct walk *walk, const char *name, tree_on_entry on_entry, vo
 
 static int step(struct walk *walk, tree_on_entry on_entry, void *ctx)
 {
+	DIR *dir = walk->levels[walk->depth - 1].dir;
+
+	must(dir); /* only levels above the last are ever closed */
 	errno = 0;
-	struct dirent *entry = readdir(walk->levels[walk->depth - 1].dir);
+	struct dirent *entry = readdir(dir); /* NOLINT(concurrency-mt-unsafe): one thread */
 
 	if (!entry)
 		return errno ? -errno : pop(walk);

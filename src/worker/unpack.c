@@ -29,7 +29,8 @@ struct job {
 	int dir_fd;
 	const struct layer_limits *limits;
 	struct layer_counts counts;
-	const struct bundle *bundle;
+	struct survey survey;
+	struct bundle bundle;
 	bool is_done[LIMIT_LAYERS];
 	size_t done_count;
 };
@@ -54,7 +55,7 @@ static int check_empty(int dir_fd, struct err *err)
 		return -1;
 	}
 	do {
-		entry = readdir(dir);
+		entry = readdir(dir); /* NOLINT(concurrency-mt-unsafe): one thread */
 	} while (entry && (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..")));
 	(void)closedir(dir); /* was only read */
 	return entry ? err_set(err, ERR_CONFLICT, "the destination is not empty") : 0;
@@ -103,7 +104,7 @@ static int check_digest(const struct bundle_layer *layer, struct reader *reader,
 
 static int unpack_layer(struct job *job, size_t index, struct reader *outer, struct err *err)
 {
-	const struct bundle_layer *layer = &job->bundle->layers[index];
+	const struct bundle_layer *layer = &job->bundle.layers[index];
 	auto_close int fd = -1;
 	auto_reader struct reader reader = {0};
 
@@ -124,8 +125,8 @@ static bool wants(const struct job *job, const char *raw, size_t *ret_index)
 
 	if (name_clean(&name, raw))
 		return false;
-	for (size_t i = 0; i < job->bundle->layer_count; i++) {
-		if (!job->is_done[i] && str_eq(job->bundle->layers[i].path, name.path)) {
+	for (size_t i = 0; i < job->bundle.layer_count; i++) {
+		if (!job->is_done[i] && str_eq(job->bundle.layers[i].path, name.path)) {
 			*ret_index = i;
 			return true;
 		}
@@ -155,7 +156,7 @@ static int unpack_pass(struct job *job, struct err *err)
 
 static int unpack_layers(struct job *job, struct err *err)
 {
-	while (job->done_count < job->bundle->layer_count) {
+	while (job->done_count < job->bundle.layer_count) {
 		size_t before = job->done_count;
 		if (unpack_pass(job, err) < 0)
 			return -1;
@@ -165,26 +166,24 @@ static int unpack_layers(struct job *job, struct err *err)
 	return 0;
 }
 
-static int unpack(struct job *job, enum bundle_format format, struct unpack_result *ret,
-                  struct err *err)
+static int sync_tree(int dir_fd, struct err *err)
 {
-	auto_survey struct survey survey = {0};
-	auto_bundle struct bundle bundle = {0};
+	auto_close int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (format != BUNDLE_TAR && survey_read(&survey, job->archive_fd, job->limits, err) < 0)
-		return -1;
-	if (bundle_read(&bundle, &survey, format, err) < 0)
-		return -1;
-	job->bundle = &bundle;
-	int r = bundle.format == BUNDLE_TAR ? unpack_plain(job, err) : unpack_layers(job, err);
-	if (r < 0)
-		return -1;
-	if (syncfs(job->dir_fd) < 0)
+	if (fd < 0 || syncfs(fd) < 0)
 		return err_sys(err, errno, "write the layers to disk");
-	ret->layer_count = job->done_count;
-	ret->counts = job->counts;
-	ret->config = take_ptr(bundle.config);
 	return 0;
+}
+
+static int unpack(struct job *job, enum bundle_format format, struct err *err)
+{
+	if (format != BUNDLE_TAR &&
+	    survey_read(&job->survey, job->archive_fd, job->limits, err) < 0)
+		return -1;
+	if (bundle_read(&job->bundle, &job->survey, format, err) < 0)
+		return -1;
+	int r = job->bundle.format == BUNDLE_TAR ? unpack_plain(job, err) : unpack_layers(job, err);
+	return r < 0 ? -1 : sync_tree(job->dir_fd, err);
 }
 
 int unpack_image(int archive_fd, int dir_fd, enum bundle_format format,
@@ -196,10 +195,18 @@ int unpack_image(int archive_fd, int dir_fd, enum bundle_format format,
 	if (check_empty(dir_fd, err) < 0)
 		return -1;
 	mode_t mask = umask(0);
-	int r = unpack(&job, format, ret, err);
+	int r = unpack(&job, format, err);
 	(void)umask(mask); /* cannot fail */
-	if (r < 0 && path_remove_below(dir_fd) < 0)
+	if (r == 0) {
+		ret->format = job.bundle.format;
+		ret->layer_count = job.done_count;
+		ret->counts = job.counts;
+		ret->config = take_ptr(job.bundle.config);
+	} else if (path_remove_below(dir_fd) < 0) {
 		(void)err_wrap(err, "some of it is left");
+	}
+	bundle_done(&job.bundle);
+	survey_done(&job.survey);
 	return r;
 }
 

@@ -12,6 +12,7 @@
 extern const struct layer_limits unpack_default_limits;
 
 struct unpack_result {
+	enum bundle_format format; /* what it was; never BUNDLE_AUTO */
 	size_t layer_count;
 	struct layer_counts counts;
 	char *config; /* see bundle.h; the caller frees it with unpack_done */

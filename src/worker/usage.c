@@ -34,9 +34,9 @@ static size_t slot_of(const struct linked *linked, ino_t inode)
 
 static void grow(struct linked *linked)
 {
-	struct linked bigger = {.size = MAX(2 * linked->size, (size_t)LINKED_FIRST),
-	                        .count = linked->count};
+	struct linked bigger = {.count = linked->count};
 
+	bigger.size = MAX(2 * linked->size, (size_t)LINKED_FIRST);
 	bigger.slots = mem_zalloc(bigger.size * sizeof(ino_t));
 	for (size_t i = 0; i < linked->size; i++) {
 		if (linked->slots[i] != 0)

@@ -35,12 +35,13 @@ struct request {
 
 struct op {
 	enum wire_type type;
+	bool builds; /* the tree was empty and is emptied after a crash */
+	bool is_read_only;
+	bool reads_host;   /* fd 1 is "/" of the machine */
+	bool parses;       /* foreign bytes: never without Landlock unless the request says so */
 	const char *about; /* "unpack the archive", for messages */
 	size_t fd_count;
 	size_t dir_at; /* which fd is the tree worked on */
-	bool builds;   /* the tree was empty and is emptied after a crash */
-	bool is_read_only;
-	bool reads_host; /* fd 1 is "/" of the machine */
 	int (*run)(struct request *request, struct err *err);
 };
 
@@ -83,6 +84,7 @@ static int run_unpack(struct request *request, struct err *err)
 		return -1;
 	for (size_t i = 0; i < result.layer_count; i++)
 		wire_put_str(request->answer, FIELD_LAYER, unpack_layer_name(i).text);
+	wire_put_str(request->answer, FIELD_FORMAT, bundle_format_name(result.format));
 	wire_put_u64(request->answer, FIELD_BYTES_COUNT, result.counts.bytes);
 	wire_put_u64(request->answer, FIELD_ENTRIES, result.counts.entries);
 	wire_put_bytes(request->answer, FIELD_CONFIG_JSON, result.config, strlen(result.config));
@@ -123,10 +125,25 @@ static int run_host_image(struct request *request, struct err *err)
 }
 
 static const struct op ops[] = {
-	{WIRE_W_UNPACK, "unpack the archive", 2, 1, true, false, false, run_unpack},
-	{WIRE_W_REMOVE, "remove the tree", 1, 0, false, false, false, run_remove},
-	{WIRE_W_USAGE, "measure the tree", 1, 0, false, true, false, run_usage},
-	{WIRE_W_HOST_IMAGE, "build the host image", 2, 0, true, false, true, run_host_image},
+	{.type = WIRE_W_UNPACK,
+         .about = "unpack the archive",
+         .fd_count = 2,
+         .dir_at = 1,
+         .builds = true,
+         .parses = true,
+         .run = run_unpack},
+	{.type = WIRE_W_REMOVE, .about = "remove the tree", .fd_count = 1, .run = run_remove},
+	{.type = WIRE_W_USAGE,
+         .about = "measure the tree",
+         .fd_count = 1,
+         .is_read_only = true,
+         .run = run_usage},
+	{.type = WIRE_W_HOST_IMAGE,
+         .about = "build the host image",
+         .fd_count = 2,
+         .builds = true,
+         .reads_host = true,
+         .run = run_host_image},
 };
 
 static const struct op *find_op(enum wire_type type)
@@ -146,7 +163,7 @@ static int enter_jail(const struct op *op, const struct wire_msg *msg, struct er
 		.is_read_only = op->is_read_only,
 		.file_bytes =
 			op->type == WIRE_W_UNPACK ? limits_of(msg).file_bytes : FALLBACK_FILE_BYTES,
-		.is_degraded = wire_u64(msg, FIELD_DEGRADED, 0) != 0,
+		.is_degraded = !op->parses || wire_u64(msg, FIELD_DEGRADED, 0) != 0,
 	};
 
 	return jail_enter(&jail, err);

@@ -147,6 +147,7 @@ TEST(unpacks_measures_and_removes_in_jail)
 		test_fail(__FILE__, __LINE__, "%s", fixture.err.msg);
 	CHECK_STR(wire_str(&fixture.msg, FIELD_LAYER, ""), "l0");
 	CHECK_INT(wire_count(&fixture.msg, FIELD_LAYER), 1);
+	CHECK_STR(wire_str(&fixture.msg, FIELD_FORMAT, ""), "tar");
 	CHECK_INT(wire_u64(&fixture.msg, FIELD_BYTES_COUNT, 0), 6);
 	CHECK_HAS(wire_str(&fixture.msg, FIELD_DETAIL, ""), "set-id bits cleared: 1");
 	size_t len;
