@@ -43,15 +43,32 @@ static void print_quoted(const char *text)
 	(void)putchar('\'');
 }
 
+/* Words on the way to a command, "files" in "sandbox files ls", complete at their level. */
+static void print_fish_words(const struct cli_command *command)
+{
+	const char *start = command->words;
+
+	for (;;) {
+		size_t len = strcspn(start, " ");
+		int above = start == command->words ? 0 : (int)(start - command->words - 1);
+		bool is_last = start[len] == '\0';
+
+		(void)printf("complete -c cloche -n '__cloche_at \"%.*s\"' -a %.*s", above,
+		             command->words, (int)len, start);
+		if (is_last) {
+			(void)fputs(" -d ", stdout);
+			print_quoted(command->about);
+		}
+		(void)putchar('\n');
+		if (is_last)
+			return;
+		start += len + 1;
+	}
+}
+
 static void print_fish(const struct cli_command *command, const struct opt *opts)
 {
-	const char *last = strrchr(command->words, ' ');
-	int above = last == NULL ? 0 : (int)(last - command->words);
-
-	(void)printf("complete -c cloche -n '__cloche_at \"%.*s\"' -a %s -d ", above,
-	             command->words, last == NULL ? command->words : last + 1);
-	print_quoted(command->about);
-	(void)putchar('\n');
+	print_fish_words(command);
 	for (; opts->name != NULL; opts++) {
 		(void)printf("complete -c cloche -n '__cloche_in \"%s\"' -l %s", command->words,
 		             opts->name);
@@ -92,7 +109,8 @@ static const char bash_tail[] =
 	"\tesac\n"
 	"\twhile IFS= read -r line; do\n"
 	"\t\tif [[ -z $path ]]; then next+=\" ${line%% *}\"\n"
-	"\t\telif [[ $line == \"$path \"* ]]; then line=${line#\"$path \"}; next+=\" ${line%% *}\"\n"
+	"\t\telif [[ $line == \"$path \"* ]]; then\n"
+	"\t\t\tline=${line#\"$path \"}; next+=\" ${line%% *}\"\n"
 	"\t\tfi\n"
 	"\tdone <<<\"$_cloche_words\"\n"
 	"\tif [[ $cur == -* ]]; then\n"
@@ -100,7 +118,8 @@ static const char bash_tail[] =
 	"\telif [[ -n $next ]]; then\n"
 	"\t\tCOMPREPLY=($(compgen -W \"$next\" -- \"$cur\"))\n"
 	"\telif [[ $ids == 1 ]]; then\n"
-	"\t\tCOMPREPLY=($(compgen -W \"$(cloche sandbox list --quiet 2>/dev/null)\" -- \"$cur\"))\n"
+	"\t\tids=$(cloche sandbox list --quiet 2>/dev/null)\n"
+	"\t\tCOMPREPLY=($(compgen -W \"$ids\" -- \"$cur\"))\n"
 	"\tfi\n"
 	"}\n"
 	"complete -o default -F _cloche cloche\n";

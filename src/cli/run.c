@@ -101,7 +101,10 @@ int cmd_run(struct cli *cli)
 {
 	auto_(run_done) struct run run = {0};
 	const struct opt opts[] = {
-		CLI_SPEC_OPTS(run.spec),
+#define SPEC_OPT(name, letter, kind, field, arg, help)                                             \
+	{name, letter, kind, &run.spec.field, arg, help},
+#include "cli/spec.def"
+#undef SPEC_OPT
 		EXEC_OPTS(run.exec),
 		{"keep", 0, OPT_FLAG, &run.keep, NULL, "do not remove the sandbox afterwards"},
 		{"detach-keys", 0, OPT_STR, &run.exec.detach_keys, "KEYS",

@@ -20,7 +20,12 @@ static void print_id(const struct cli *cli, const json_t *sandbox)
 int cmd_sandbox_create(struct cli *cli)
 {
 	auto_(cli_spec_done) struct cli_spec spec = {0};
-	const struct opt opts[] = {CLI_SPEC_OPTS(spec), {0}};
+	const struct opt opts[] = {
+#define SPEC_OPT(name, letter, kind, field, arg, help) {name, letter, kind, &spec.field, arg, help},
+#include "cli/spec.def"
+#undef SPEC_OPT
+		{0},
+	};
 	int r = cli_parse(cli, opts, 0, 0);
 
 	if (r <= 0)

@@ -99,8 +99,13 @@ static int add_limits(json_t *limits, const struct cli_spec *spec, struct err *e
 		const char *key;
 		const char *text;
 	} texts[] = {
-		{"memory", spec->memory}, {"cpu", spec->cpu},       {"pids", spec->pids},
-		{"disk", spec->disk},     {"inodes", spec->inodes}, {"nofile", spec->nofile},
+		{"memory", spec->memory},
+		{"cpu", spec->cpu},
+		{"pids", spec->pids},
+		{"disk", spec->disk},
+		{"inodes", spec->inodes},
+		{"nofile", spec->nofile},
+		{"outputRate", spec->output_rate},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
