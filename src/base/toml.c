@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/str.h"
 #include "base/toml_scan.h"
 
@@ -24,6 +25,12 @@ struct key {
 	size_t count;
 	int line;
 };
+
+static const char *last_part(const struct key *key)
+{
+	must(key->count > 0 && key->parts[key->count - 1]);
+	return key->parts[key->count - 1];
+}
 
 static void key_done(struct key *key)
 {
@@ -129,12 +136,11 @@ static int parse_key_part(struct toml_scan *scan, struct key *key)
 		struct buf text;
 		buf_init(&text, (size_t)(scan->end - scan->at));
 		int r = toml_scan_string(scan, false, &text);
-		size_t len = buf_len(&text);
+		if (r == 0 && buf_len(&text) > 0 && memchr(buf_head(&text), '\0', buf_len(&text)))
+			r = toml_scan_fail(scan, "key with a NUL in it");
 		if (r == 0)
 			key->parts[key->count++] = buf_take_string(&text);
 		buf_done(&text);
-		if (r == 0 && strlen(key->parts[key->count - 1]) != len)
-			return toml_scan_fail(scan, "key with a NUL in it");
 		return r;
 	}
 	size_t len = 0;
@@ -262,7 +268,7 @@ static struct toml *walk_dots(struct toml_scan *scan, struct toml *table, const 
 /* NOLINTNEXTLINE(misc-no-recursion): bounded by DEPTH_MAX in add_child */
 static int assign(struct toml_scan *scan, struct toml *table, const struct key *key)
 {
-	const char *last = key->parts[key->count - 1];
+	const char *last = last_part(key);
 	if (!toml_scan_take(scan, "="))
 		return toml_scan_fail(scan, "expected '=' after a key");
 	toml_scan_blanks(scan);
@@ -308,7 +314,7 @@ static struct toml *walk_header(struct toml_scan *scan, struct toml *table, cons
 
 static struct toml *enter_table(struct toml_scan *scan, struct toml *parent, const struct key *key)
 {
-	const char *last = key->parts[key->count - 1];
+	const char *last = last_part(key);
 	struct toml *table = find(parent, last);
 	if (!table)
 		return add_table(scan, parent, last, MADE_BY_HEADER);
@@ -323,7 +329,7 @@ static struct toml *enter_table(struct toml_scan *scan, struct toml *parent, con
 
 static struct toml *enter_array(struct toml_scan *scan, struct toml *parent, const struct key *key)
 {
-	const char *last = key->parts[key->count - 1];
+	const char *last = last_part(key);
 	struct toml *array = find(parent, last);
 	if (!array) {
 		array = add_child(scan, parent, last);

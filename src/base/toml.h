@@ -1,7 +1,8 @@
 /*
  * A strict TOML 1.0 reader into a small tree. Every node knows its line, so that whoever
  * interprets the tree can say "config.toml:12: unknown key 'memroy' (did you mean 'memory'?)".
- * Foreign bytes: bounded depth, duplicate keys refused, no recursion without a limit.
+ * Foreign bytes: bounded depth, duplicate keys refused, no recursion without a limit. The one
+ * difference to the specification: a key with a NUL in it is refused.
  */
 #pragma once
 
