@@ -72,6 +72,9 @@ struct server {
 	struct connection *connections;
 };
 
+/* A resumed connection waits for the next MHD_run, and the library has no way to ask for it. */
+void server_wake(struct server *server);
+
 struct request *request_begin(struct server *server, struct MHD_Connection *connection,
 			      const char *method, const char *path);
 /* One call of the library's access handler after the first. */

@@ -177,6 +177,7 @@ static void resume(struct request *request)
 	request->suspended = false;
 	loop_remove(&request->watch);
 	MHD_resume_connection(request->connection);
+	server_wake(request->server);
 }
 
 void request_cut(struct request *request)

@@ -47,6 +47,11 @@ static void drive(struct server *server)
 		loop_timer_stop(&server->timer);
 }
 
+void server_wake(struct server *server)
+{
+	loop_timer_in(server->loop, &server->timer, 0, on_due, server);
+}
+
 static int connection_fd(struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *info =
