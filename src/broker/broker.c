@@ -247,7 +247,7 @@ static int read_config(struct site *site, const char *log_level, struct err *err
 	if (r == 0 && log_level && !log_parse_level(log_level, &level))
 		r = err_set(err, ERR_INVALID, "unknown log level '%s'", log_level);
 	if (r == 0 && geteuid() == 0)
-		r = account_for_daemon(config.daemon_user, config.has_daemon_user, &site->daemon, err);
+		r = userdb_for_daemon(config.daemon_user, config.has_daemon_user, &site->daemon, err);
 	if (r == 0)
 		log_setup("broker", level);
 	config_done(&config);

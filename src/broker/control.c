@@ -5,9 +5,9 @@
 #include "broker/control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -17,7 +17,8 @@
 #include "broker/grant.h"
 #include "broker/job.h"
 
-enum { CONTROL_CONNS = 32, CONTROL_STOP_MS = 10 * 60 * 1000, CONTROL_GRACE_MAX_MS = 5 * 60 * 1000 };
+enum { CONTROL_CONNS = 32, CONTROL_STOP_MS = 10 * 60 * 1000, CONTROL_GRACE_MAX_MS = 5 * 60 * 1000,
+       CONTROL_STATUS_MAX = 64 * 1024 };
 
 #define CONTROL_NAME "broker.sock"
 
@@ -47,13 +48,21 @@ static void conn_close(struct control_conn *conn)
 	mem_freep(&conn);
 }
 
+/* /proc/PID/ns/pid of a process outside our user namespace cannot be looked at, but its status can: it
+ * names one pid for each namespace from ours down to its own. */
 static bool same_pid_namespace(pid_t pid)
 {
-	struct stat ours, theirs;
-	char path[48];
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-	return stat("/proc/self/ns/pid", &ours) == 0 && stat(path, &theirs) == 0 &&
-	       ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+	char path[32];
+	auto_free char *text = NULL;
+	size_t len;
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (io_read_file(AT_FDCWD, path, CONTROL_STATUS_MAX, &text, &len) < 0)
+		return false;
+	const char *line = strstr(text, "\nNSpid:\t");
+	if (!line)
+		return false;
+	line += strlen("\nNSpid:\t");
+	return strspn(line, "0123456789") == strcspn(line, "\n");
 }
 
 static bool is_welcome(const struct broker *broker, int fd)

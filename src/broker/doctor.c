@@ -260,8 +260,11 @@ static int try_controller(const struct probe *probe, enum cgroup_controller cont
 	r = cgroup_create(&layout, name, &limits, (uid_t)-1, &cgroup);
 	cgroup_done(&cgroup);
 	int removed = cgroup_remove(&layout, name);
-	(void)snprintf(probe->finding->detail, sizeof(probe->finding->detail), "cgroup v%d", layout.version);
-	return r < 0 ? r : removed;
+	r = r < 0 ? r : removed;
+	if (r == 0)
+		(void)snprintf(probe->finding->detail, sizeof(probe->finding->detail), "cgroup v%d",
+			       layout.version);
+	return r;
 }
 
 static int probe_cg_memory(const struct probe *probe)
@@ -362,8 +365,8 @@ void doctor_run(const struct doctor_options *options, doctor_on_check on_check, 
 		if (check.status != DOCTOR_OK)
 			check.remedy = checks[i].remedy;
 		if (finding.result < 0)
-			(void)snprintf(check.detail, sizeof(check.detail), "%.100s%s%s", finding.detail,
-				       finding.detail[0] ? ": " : "", strerror(-finding.result));
+			(void)snprintf(check.detail, sizeof(check.detail), "%.150s",
+				       finding.detail[0] ? finding.detail : strerror(-finding.result));
 		else
 			(void)snprintf(check.detail, sizeof(check.detail), "%.150s",
 				       finding.detail[0] ? finding.detail : "works");

@@ -104,11 +104,15 @@ static int remove_disk(const struct site *site, int box_fd, struct err *err)
 {
 	if (unlinkat(box_fd, "disk", AT_REMOVEDIR) == 0)
 		return 0;
-	auto_close int disk = path_open_plain(box_fd, "disk", O_PATH | O_DIRECTORY, 0);
+	auto_close int disk = path_open_plain(box_fd, "disk", O_RDONLY | O_DIRECTORY, 0);
 	if (disk == -ENOENT)
 		return 0;
 	if (disk < 0)
 		return err_sys(err, -disk, "open the disk");
+	/* The directory itself is ours, and the worker must be able to enter it. */
+	uint32_t owner = site_stored_id(site, 0);
+	if (fchown(disk, owner, owner) < 0)
+		return err_sys(err, errno, "hand over the disk");
 	if (worker_remove(site, disk, err) < 0)
 		return -1;
 	return unlinkat(box_fd, "disk", AT_REMOVEDIR) < 0 ? err_sys(err, errno, "remove the disk") : 0;

@@ -90,10 +90,10 @@ static int write_maps(pid_t pid, struct site *site)
 {
 	static const char *const uid_helpers[] = {"/usr/bin/newuidmap", "/bin/newuidmap", NULL};
 	static const char *const gid_helpers[] = {"/usr/bin/newgidmap", "/bin/newgidmap", NULL};
-	struct account_subids subids;
+	struct userdb_subids subids;
 	site->shared_base = 0;
 	site->shared_count = 1;
-	if (account_subids(geteuid(), &subids)) {
+	if (userdb_subids(geteuid(), &subids)) {
 		uint32_t count = MIN(subids.uid_count, subids.gid_count);
 		count = MIN(count, (uint32_t)SLOT_RANGE_COUNT);
 		int r = run_helper(uid_helpers, pid, geteuid(), subids.uid_first, count);
@@ -128,7 +128,7 @@ static int enter(int up, int down, struct site *site)
 	site->is_rootless = true;
 	site->shared_base = range[0];
 	site->shared_count = range[1];
-	site->daemon = (struct account){0, 0};
+	site->daemon = (struct userdb_account){0, 0};
 	/* Where AppArmor restricts them, the namespace can be made but gives no rights. */
 	return unshare(CLONE_NEWUTS) < 0 ? -errno : 0;
 }

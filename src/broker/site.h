@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
-#include "broker/account.h"
+#include "broker/userdb.h"
 #include "broker/state.h"
 #include "os/cgroup.h"
 #include "os/disk.h"
@@ -14,7 +14,7 @@
 struct site {
 	struct state state;
 	struct cgroup_layout cgroups;
-	struct account daemon; /* cloched's ids as we see them; 0 when rootless: our own user */
+	struct userdb_account daemon; /* cloched's ids as we see them; 0 when rootless: our own user */
 	bool is_rootless;      /* root of a user namespace only */
 	/* Rootless: the one range all sandboxes and workers have, in our namespace. */
 	uint32_t shared_base;

@@ -6,23 +6,23 @@
 #include "base/base.h"
 #include "base/err.h"
 
-struct account {
+struct userdb_account {
 	uid_t uid;
 	gid_t gid;
 };
 
 /* By name in passwd-like text. False when there is none. */
-bool account_in(const char *passwd, const char *name, struct account *ret);
+bool userdb_account_in(const char *passwd, const char *name, struct userdb_account *ret);
 /* The account cloched runs as when the broker is root. `name` is the configured one; with `must_exist`
  * its absence is ERR_CONFIG, else a fixed uid that no account has is used. Never root. */
-int account_for_daemon(const char *name, bool must_exist, struct account *ret,
+int userdb_for_daemon(const char *name, bool must_exist, struct userdb_account *ret,
 		       struct err *err) NODISCARD;
 /* First range of `user` (a name or a number, either may be NULL) in subuid-like text. */
-bool account_subids_in(const char *text, const char *name, uid_t uid, uint32_t *ret_first,
+bool userdb_subids_in(const char *text, const char *name, uid_t uid, uint32_t *ret_first,
 		       uint32_t *ret_count);
 /* Ranges of the calling user in /etc/subuid and /etc/subgid; false unless both are there. */
-struct account_subids {
+struct userdb_subids {
 	uint32_t uid_first, uid_count;
 	uint32_t gid_first, gid_count;
 };
-bool account_subids(uid_t uid, struct account_subids *ret);
+bool userdb_subids(uid_t uid, struct userdb_subids *ret);

@@ -1,5 +1,5 @@
 /* Lines of /etc files, which root wrote: trusted bytes, still bounded. */
-#include "broker/account.h"
+#include "broker/userdb.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include "base/io.h"
 #include "base/str.h"
 
-enum { ACCOUNT_FILE_MAX = 4 * 1024 * 1024, ACCOUNT_FIXED_ID = 0x3ffe0000 };
+enum { USERDB_FILE_MAX = 4 * 1024 * 1024, USERDB_FIXED_ID = 0x3ffe0000 };
 
 /* Field `index` of the line, as a copy of at most size - 1 bytes; false when it does not fit. */
 static bool field(const char *line, size_t index, char *out, size_t size)
@@ -46,7 +46,7 @@ static const char *next_line(const char *line)
 	return *line ? line + 1 : line;
 }
 
-bool account_in(const char *passwd, const char *name, struct account *ret)
+bool userdb_account_in(const char *passwd, const char *name, struct userdb_account *ret)
 {
 	for (const char *line = passwd; *line; line = next_line(line)) {
 		char text[64];
@@ -55,24 +55,24 @@ bool account_in(const char *passwd, const char *name, struct account *ret)
 			continue;
 		if (!number(line, 2, &uid) || !number(line, 3, &gid))
 			return false;
-		*ret = (struct account){uid, gid};
+		*ret = (struct userdb_account){uid, gid};
 		return true;
 	}
 	return false;
 }
 
-int account_for_daemon(const char *name, bool must_exist, struct account *ret, struct err *err)
+int userdb_for_daemon(const char *name, bool must_exist, struct userdb_account *ret, struct err *err)
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int r = io_read_file(AT_FDCWD, "/etc/passwd", ACCOUNT_FILE_MAX, &text, &len);
+	int r = io_read_file(AT_FDCWD, "/etc/passwd", USERDB_FILE_MAX, &text, &len);
 	if (r < 0 && r != -ENOENT)
 		return err_sys(err, -r, "read /etc/passwd");
-	if (!text || !account_in(text, name, ret)) {
+	if (!text || !userdb_account_in(text, name, ret)) {
 		if (must_exist)
 			return err_set(err, ERR_CONFIG,
 				       "config.toml: [daemon] user '%s' is not in /etc/passwd", name);
-		*ret = (struct account){ACCOUNT_FIXED_ID, ACCOUNT_FIXED_ID};
+		*ret = (struct userdb_account){USERDB_FIXED_ID, USERDB_FIXED_ID};
 	}
 	if (ret->uid == 0 || ret->gid == 0)
 		return err_set(err, ERR_CONFIG, "config.toml: [daemon] user '%s' is root: cloched "
@@ -80,7 +80,7 @@ int account_for_daemon(const char *name, bool must_exist, struct account *ret, s
 	return 0;
 }
 
-bool account_subids_in(const char *text, const char *name, uid_t uid, uint32_t *ret_first,
+bool userdb_subids_in(const char *text, const char *name, uid_t uid, uint32_t *ret_first,
 		       uint32_t *ret_count)
 {
 	char digits[16];
@@ -107,18 +107,18 @@ static bool name_of(const char *passwd, uid_t uid, char *out, size_t size)
 	return false;
 }
 
-bool account_subids(uid_t uid, struct account_subids *ret)
+bool userdb_subids(uid_t uid, struct userdb_subids *ret)
 {
 	auto_free char *passwd = NULL;
 	auto_free char *subuid = NULL;
 	auto_free char *subgid = NULL;
 	size_t len;
 	char name[64];
-	bool has_name = io_read_file(AT_FDCWD, "/etc/passwd", ACCOUNT_FILE_MAX, &passwd, &len) == 0 &&
+	bool has_name = io_read_file(AT_FDCWD, "/etc/passwd", USERDB_FILE_MAX, &passwd, &len) == 0 &&
 			name_of(passwd, uid, name, sizeof(name));
 	const char *who = has_name ? name : NULL;
-	return io_read_file(AT_FDCWD, "/etc/subuid", ACCOUNT_FILE_MAX, &subuid, &len) == 0 &&
-	       io_read_file(AT_FDCWD, "/etc/subgid", ACCOUNT_FILE_MAX, &subgid, &len) == 0 &&
-	       account_subids_in(subuid, who, uid, &ret->uid_first, &ret->uid_count) &&
-	       account_subids_in(subgid, who, uid, &ret->gid_first, &ret->gid_count);
+	return io_read_file(AT_FDCWD, "/etc/subuid", USERDB_FILE_MAX, &subuid, &len) == 0 &&
+	       io_read_file(AT_FDCWD, "/etc/subgid", USERDB_FILE_MAX, &subgid, &len) == 0 &&
+	       userdb_subids_in(subuid, who, uid, &ret->uid_first, &ret->uid_count) &&
+	       userdb_subids_in(subgid, who, uid, &ret->gid_first, &ret->gid_count);
 }
