@@ -122,6 +122,7 @@ static const char *title_of(int status)
 		{403, "Forbidden"},           {404, "Not Found"},
 		{405, "Method Not Allowed"},  {409, "Conflict"},
 		{410, "Gone"},                {413, "Content Too Large"},
+		{422, "Unprocessable Content"},
 		{429, "Too Many Requests"},   {500, "Internal Server Error"},
 		{501, "Not Implemented"},     {502, "Bad Gateway"},
 		{503, "Service Unavailable"}, {504, "Gateway Timeout"},

@@ -81,7 +81,7 @@ struct engine_ops {
 	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
 		       void *ctx);
 
-	/* ERR_CONFLICT when the sandbox does not run, ERR_NOT_FOUND when the program is not there.
+	/* ERR_CONFLICT when the sandbox does not run; ERR_NO_PROGRAM, ERR_NOT_PROGRAM.
 	 * On failure the watch is not registered. */
 	void (*exec)(struct engine *engine, const struct exec_start *start, engine_on_exec on_exec,
 		     void *ctx);

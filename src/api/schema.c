@@ -48,7 +48,7 @@ static int unknown_field(const struct schema *schema, const char *path, const ch
 	char shown[80];
 	const char *nearest;
 
-	for (size_t i = 0; schema->fields[i].name && i < ARRAY_LEN(names) - 1; i++)
+	for (size_t i = 0; i < ARRAY_LEN(names) - 1 && schema->fields[i].name; i++)
 		names[i] = schema->fields[i].name;
 	nearest = opt_nearest(name, names);
 	str_escape(shown, sizeof(shown), name, strlen(name));

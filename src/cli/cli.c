@@ -326,8 +326,10 @@ int cli_main(int argc, char **argv, const struct cli_roles *roles)
 	term_restore();
 	if (status < 0) {
 		cli_report(&cli, &cli.err);
-		status = cli.command != NULL && cli.command->passes_status ? EXIT_OURS
-		                                                           : err_exit(cli.err.code);
+		/* What a shell says of a program it cannot run is said here too. */
+		bool is_program = cli.err.code == ERR_NO_PROGRAM || cli.err.code == ERR_NOT_PROGRAM;
+		bool passes = cli.command != NULL && cli.command->passes_status;
+		status = passes && !is_program ? EXIT_OURS : err_exit(cli.err.code);
 	}
 	http_close(&cli.http);
 	free(cli.state_dir);

@@ -103,7 +103,7 @@ static int exec_on_path(const struct command *command, struct err *err)
 		}
 	}
 	(void)err_sys(err, worst, "execute '%.100s'", name);
-	err->code = worst == ENOENT ? ERR_NOT_FOUND : ERR_FORBIDDEN;
+	err->code = worst == ENOENT ? ERR_NO_PROGRAM : ERR_NOT_PROGRAM;
 	return -1;
 }
 
