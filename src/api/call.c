@@ -100,7 +100,7 @@ static void finish(struct call *call, int status, char *text)
 
 void call_answer(struct call *call, int status, json_t *json)
 {
-	char *text = json_dumps(json, JSON_COMPACT);
+	char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));
 
 	must(text);
 	json_decref(json);
