@@ -102,6 +102,7 @@ static void setup(struct fixture *f, zygote_fn keeper, zygote_fn tasks)
 	log_setup("test", LOG_LEVEL_ERROR);
 	site_init(&broker->site);
 	broker->site.is_rootless = true;
+	broker->site.daemon = (struct userdb_account){geteuid(), getegid()};
 	auto_free char *path = mem_printf("%s/state", test_dir());
 	CHECK_INT(state_open(&broker->site.state, path, true, &err), 0);
 	CHECK_INT(state_prepare(&broker->site.state, &owner, &err), 0);
@@ -421,7 +422,8 @@ TEST(the_broker_chooses_ids_and_drops_what_is_smuggled)
 	CHECK_HAS(text, "base=5*1\n");
 	CHECK_HAS(text, "count=777*1\n");
 	CHECK_HAS(text, "keeper=0*1\n");
-	CHECK_HAS(text, "daemon=0*1\n");
+	auto_free char *daemon = mem_printf("daemon=%u*1\n", (unsigned)geteuid());
+	CHECK_HAS(text, daemon);
 	CHECK_HAS(text, "cgroup=" BOX_A "*1\n");
 	CHECK_HAS(text, "argv=0 env=0 path=0\n");
 	auto_free char *fds = mem_printf("fds=%d\n", KEEPER_FD_LAYERS + 1);
