@@ -340,14 +340,20 @@ static enum MHD_Result queue(struct request *request)
 
 enum MHD_Result request_settle(struct request *request)
 {
+	bool wants_body = request->mode != REQUEST_UNDECIDED;
+
 	if (request->cut)
 		return MHD_NO;
-	if (request->response)
-		return queue(request);
-	if (request->phase == REQUEST_HEADERS && request->mode != REQUEST_UNDECIDED) {
+	/* An answer queued before the end of the request makes the library close the connection.
+	 * A client that still sends would then lose the answer: its body is read and dropped
+	 * first, unless it asked before sending. */
+	if (request->phase == REQUEST_HEADERS &&
+	    (request->response ? !request_header(request, "Expect") : wants_body)) {
 		request->phase = REQUEST_BODY;
 		return MHD_YES;
 	}
+	if (request->response)
+		return queue(request);
 	suspend(request);
 	return MHD_YES;
 }
