@@ -37,7 +37,10 @@ struct ws {
 	void *ctx;
 	bool refused; /* a send was: on_writable is due */
 	bool paused;
-	bool closing;
+	bool closing;     /* nothing more is taken; what is queued still goes */
+	bool has_goodbye; /* the close frame is queued */
+	uint16_t close_code;
+	char close_reason[124];
 	bool dead;
 	bool told;
 	bool in_callback;
@@ -143,9 +146,25 @@ static void settle(struct ws *ws)
 	}
 }
 
+static void on_timer(struct loop_timer *timer, void *ctx);
+
+/* wslay sends control frames before messages and nothing after a close frame, so that one is queued
+ * only when every message has gone. */
+static int say_goodbye(struct ws *ws)
+{
+	if (!ws->closing || ws->has_goodbye || ws_queued(ws) > 0)
+		return 0;
+	ws->has_goodbye = true;
+	loop_timer_in(ws->loop, &ws->timer, CLOSE_MS, on_timer, ws);
+	if (wslay_event_queue_close(ws->framing, ws->close_code, (const uint8_t *)ws->close_reason,
+				    strlen(ws->close_reason)) != 0)
+		return -1;
+	return wslay_event_send(ws->framing);
+}
+
 static void flush(struct ws *ws)
 {
-	if (!ws->dead && wslay_event_send(ws->framing) < 0)
+	if (!ws->dead && (wslay_event_send(ws->framing) < 0 || say_goodbye(ws) < 0))
 		ws->dead = true;
 }
 
@@ -171,7 +190,7 @@ static void on_timer(struct loop_timer *timer, void *ctx)
 	const struct wslay_event_msg ping = {.opcode = WSLAY_PING};
 
 	ws->in_callback = true;
-	if (ws->closing) {
+	if (ws->has_goodbye) {
 		ws->dead = true;
 	} else {
 		/* For proxies that drop silent connections; a client that does not answer may
@@ -187,7 +206,7 @@ static void on_kick(struct loop_timer *timer, void *ctx)
 {
 	struct ws *ws = ctx;
 
-	if (ws->closing)
+	if (ws->has_goodbye)
 		loop_timer_in(ws->loop, &ws->timer, CLOSE_MS, on_timer, ws);
 	else
 		loop_timer_in(ws->loop, &ws->timer, PING_MS, on_timer, ws);
@@ -293,11 +312,9 @@ void ws_close(struct ws *ws, int code, const char *reason)
 	if (ws->dead || ws->closing)
 		return;
 	ws->closing = true;
-	if (wslay_event_queue_close(ws->framing, (uint16_t)code, (const uint8_t *)reason,
-				    MIN(strlen(reason), 120u)) != 0)
-		ws->dead = true;
+	ws->close_code = (uint16_t)code;
+	(void)snprintf(ws->close_reason, sizeof(ws->close_reason), "%s", reason); /* cut is fine */
 	ws->paused = false;
-	loop_timer_in(ws->loop, &ws->timer, CLOSE_MS, on_timer, ws);
 	push(ws);
 }
 
