@@ -7,7 +7,7 @@
 enum {
 	LIMIT_WIRE_BYTES = 128 * 1024, /* one message between our processes */
 	LIMIT_WIRE_FIELDS = 4096,
-	LIMIT_WIRE_FDS = 96, /* layers, mounts and the fixed few of a launch */
+	LIMIT_WIRE_FDS = 96,           /* layers, mounts and the fixed few of a launch */
 	LIMIT_CHUNK_BYTES = 64 * 1024, /* bulk data in one message */
 	LIMIT_ID_LEN = 32,
 	LIMIT_NAME_LEN = 63,
@@ -28,6 +28,6 @@ enum {
 	LIMIT_OUTPUT_SEGMENT_BYTES = 1024 * 1024,
 	LIMIT_OUTPUT_SEGMENTS = 16,              /* kept per exec: the newest 16 MiB */
 	LIMIT_OUTPUT_WINDOW_BYTES = 1024 * 1024, /* how far an attached reader may lag */
-	LIMIT_STDIN_WINDOW_BYTES = 256 * 1024, /* input sent ahead of what the command has read */
+	LIMIT_STDIN_WINDOW_BYTES = 256 * 1024,   /* input sent ahead of what the command has read */
 	LIMIT_KEEPER_QUEUE_BYTES = 4 * 1024 * 1024, /* unsent messages to one daemon */
 };
