@@ -24,6 +24,11 @@ struct api *api_new(const struct api_config *config)
 	return api;
 }
 
+void api_shut(struct api *api)
+{
+	api->is_shut = true;
+}
+
 void api_free(struct api *api)
 {
 	if (!api)

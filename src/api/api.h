@@ -27,6 +27,9 @@ struct api_config {
 };
 
 struct api *api_new(const struct api_config *config);
+/* Before the sandboxes are let go: calls that fail from now on were cut off, and their
+ * Idempotency-Keys stay claimed, because what they began may well have happened. */
+void api_shut(struct api *api);
 void api_free(struct api *api);
 /* For struct server_config: a request whose headers are complete. */
 void api_on_request(struct request *request, void *api);

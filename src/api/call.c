@@ -92,7 +92,7 @@ static void finish(struct call *call, int status, char *text)
 {
 	call->status = status;
 	call->text = text;
-	if (call->key)
+	if (call->key && !call->api->is_shut)
 		store_key(call);
 	else
 		send(call);

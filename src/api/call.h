@@ -29,6 +29,7 @@ struct api {
 	int spool_fd;
 	char *state_path;
 	uint64_t started_ms;
+	bool is_shut;
 	struct call *keyed; /* calls with an Idempotency-Key that are under way */
 };
 

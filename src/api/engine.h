@@ -42,7 +42,8 @@ struct exec_watch_ops {
 	void (*on_output)(struct exec_watch *watch, void *ctx);
 	/* Input that was refused can be offered again. May be NULL. */
 	void (*on_room)(struct exec_watch *watch, void *ctx);
-	/* It ended, and the row is committed. The watch is no longer registered. */
+	/* It ended, and the row is committed; or the daemon ends (exec is NULL). The watch is no
+	 * longer registered. */
 	void (*on_over)(struct exec_watch *watch, const struct exec *exec, void *ctx);
 };
 

@@ -275,10 +275,12 @@ static int start(struct daemon *daemon, int argc, char **argv, struct err *err)
 static void finish(struct daemon *daemon)
 {
 	server_free(daemon->server);
+	if (daemon->api)
+		api_shut(daemon->api);
 	if (daemon->fleet)
 		fleet_shut(daemon->fleet);
-	runtime_free(daemon->runtime);
 	broker_call_free(daemon->broker);
+	runtime_free(daemon->runtime);
 	loop_remove(&daemon->store_source);
 	store_close(daemon->store);
 	fleet_free(daemon->fleet);

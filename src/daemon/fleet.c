@@ -105,11 +105,12 @@ void fleet_shut(struct fleet *fleet)
 {
 	fleet->is_shut = true;
 	for (struct member *member = fleet->members; member;) {
-		struct member *next = member->next;
+		struct member *next;
 
 		member_ref(member);
 		loop_timer_stop(&member->timer);
 		member_disconnect(member);
+		live_let_go(member);
 		next = member->next;
 		member_unref(member);
 		member = next;

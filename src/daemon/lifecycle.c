@@ -21,6 +21,19 @@ enum {
 
 static const struct err no_err;
 
+/* The daemon ends while the broker was asked: what came of it shows at the next start, so the row
+ * stays as it is on disk. */
+static bool is_cut_off(struct member *member, const struct err *err)
+{
+	if (!member->fleet->is_shut)
+		return false;
+	member_answer(&member->start_waiters, NULL, err);
+	member_answer(&member->stop_waiters, NULL, err);
+	member_answer(&member->remove_waiters, NULL, err);
+	member_unref(member);
+	return true;
+}
+
 /* --- storing --- */
 
 /* Moves the row on, or says why not. */
@@ -65,6 +78,8 @@ static void on_undone(const struct err *err, void *ctx)
 	struct err refused = {0};
 
 	member->is_busy = false;
+	if (is_cut_off(member, err))
+		return;
 	if (err->code != ERR_OK)
 		log_error("a failed start leaves something behind; removing the sandbox tries again",
 			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
@@ -102,6 +117,8 @@ static void on_running_stored(const struct store_result *result, void *ctx)
 
 	if (result->ok)
 		member_answer(&member->start_waiters, member->row, &no_err);
+	else if (member->fleet->is_shut)
+		member_answer(&member->start_waiters, NULL, &result->err);
 	else if (member->row->state == SANDBOX_RUNNING) {
 		/* A sandbox nobody can find must not run. */
 		member->row->state = SANDBOX_CREATING;
@@ -144,6 +161,8 @@ static void on_launched(const struct strings *mechanisms, const struct err *err,
 	struct err failed = *err;
 
 	member->is_busy = false;
+	if (is_cut_off(member, err))
+		return;
 	if (member->row->state == SANDBOX_REMOVING) {
 		(void)err_set(&failed, ERR_GONE, "the sandbox was removed while it started");
 		member_answer(&member->start_waiters, NULL, &failed);
@@ -175,6 +194,10 @@ static void on_creation_stored(const struct store_result *result, void *ctx)
 	struct strings layers = {0};
 	struct err err = {0};
 
+	(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is ending"); /* always -1 */
+	if (is_cut_off(member, &err))
+		return;
+	err = no_err;
 	if (!result->ok) {
 		/* Nothing was made and no row is there (or it is as it was before). */
 		member->row->state = SANDBOX_FAILED;
@@ -302,6 +325,8 @@ static void on_end_reaped(const struct err *err, void *ctx)
 	struct err refused = {0};
 
 	member->is_busy = false;
+	if (is_cut_off(member, err))
+		return;
 	if (err->code != ERR_OK)
 		log_error("an ended sandbox leaves something behind; removing it tries again",
 			  LOG_STR("sandbox", row->id.text), LOG_ERR(err));
@@ -479,6 +504,8 @@ static void on_removal_reaped(const struct err *err, void *ctx)
 	struct event event;
 
 	member->is_busy = false;
+	if (is_cut_off(member, err))
+		return;
 	member->is_removal_stored = false;
 	if (err->code != ERR_OK) {
 		log_error("a sandbox cannot be removed; asking again tries again",
@@ -498,7 +525,7 @@ static void continue_removal(struct member *member)
 {
 	struct runtime *runtime = member->fleet->runtime;
 
-	if (!member->is_removal_stored || member->is_busy)
+	if (!member->is_removal_stored || member->is_busy || member->fleet->is_shut)
 		return;
 	member->is_busy = true;
 	loop_timer_stop(&member->timer);

@@ -233,15 +233,21 @@ static void tell_room(struct live *live)
 	}
 }
 
-static void tell_over(struct live *live)
+static void tell_over(struct live *live, const struct exec *exec)
 {
 	while (live->watches) {
 		struct exec_watch *watch = live->watches;
 
 		live->watches = watch->next;
 		watch->live = NULL;
-		watch->ops->on_over(watch, live->row, watch->ctx);
+		watch->ops->on_over(watch, exec, watch->ctx);
 	}
+}
+
+void live_let_go(struct member *member)
+{
+	for (struct live *live = member->execs; live; live = live->next)
+		tell_over(live, NULL);
 }
 
 /* --- input --- */
@@ -392,7 +398,7 @@ static void over(struct live *live)
 {
 	struct member *member = member_ref(live->member);
 
-	tell_over(live);
+	tell_over(live, live->row);
 	if (live->is_internal)
 		notify(live, WIRE_K_FORGET, 0, 0, 0);
 	live_free(live);

@@ -34,5 +34,6 @@ void live_on_info(struct member *member, const struct wire_msg *msg);
 void live_listed(struct member *member);
 /* The sandbox is over: every exec that still ran ended with it. */
 void live_end_all(struct member *member, const char *reason);
-/* Without a word, when the daemon ends. */
+/* The daemon ends, they do not: whoever watches hears that nothing more will come. */
+void live_let_go(struct member *member);
 void live_free_all(struct member *member);

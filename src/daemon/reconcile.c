@@ -109,17 +109,21 @@ static void on_stray_reaped(const struct err *err, void *ctx)
 			  LOG_STR("sandbox", id), LOG_ERR(err));
 }
 
-static void reap_if_stray(struct reconcile *reconcile, const char *id)
+/* Nobody's, or one that runs although its row says that it ended. */
+static void reap_if_stray(struct reconcile *reconcile, const struct runtime_entry *entry)
 {
 	struct runtime *runtime = reconcile->fleet->runtime;
 	auto_(sandbox_freep) struct sandbox *row = NULL;
 	struct err err = {0};
+	bool is_known = store_sandbox_get(reconcile->fleet->store, entry->id, &row, &err) == 0;
 
-	if (store_sandbox_get(reconcile->fleet->store, id, &row, &err) == 0 ||
-	    err.code != ERR_NOT_FOUND)
+	if (!is_known && err.code != ERR_NOT_FOUND)
+		return;
+	if (is_known && (!entry->is_alive ||
+			 (row->state != SANDBOX_STOPPED && row->state != SANDBOX_FAILED)))
 		return;
 	reconcile->reaped++;
-	runtime->ops->reap(runtime, id, false, on_stray_reaped, mem_strdup(id));
+	runtime->ops->reap(runtime, entry->id, is_known, on_stray_reaped, mem_strdup(entry->id));
 }
 
 static void on_listed(const struct runtime_entry *entries, size_t count, const struct err *err,
@@ -133,7 +137,7 @@ static void on_listed(const struct runtime_entry *entries, size_t count, const s
 		return; /* the daemon ends; keepers may still answer into this */
 	}
 	for (size_t i = 0; i < count; i++)
-		reap_if_stray(reconcile, entries[i].id);
+		reap_if_stray(reconcile, &entries[i]);
 	done_with_one(reconcile);
 }
 

@@ -253,6 +253,7 @@ void ws_free(struct ws *ws)
 	wslay_event_context_free(ws->framing);
 	buf_done(&ws->early);
 	if (ws->request) {
+		request_set_on_end(ws->request, NULL, NULL);
 		request_upgraded_close(ws->request);
 		request_unref(ws->request);
 	} else {
@@ -380,13 +381,22 @@ struct opening {
 	struct loop *loop;
 };
 
+/* The server ends and takes the socket with it. */
+static void on_server_end(struct request *request, bool gone, void *ctx)
+{
+	struct ws *ws = ctx;
+
+	ws->dead = true;
+	settle(ws);
+}
+
 static void on_upgraded(struct request *request, int fd, const void *early, size_t early_len,
 			void *ctx)
 {
 	auto_free struct opening *opening = ctx;
 	struct ws *ws = ws_new(opening->loop, fd, early, early_len, opening->ops, opening->ctx);
 
-	request_set_on_end(request, NULL, NULL);
+	request_set_on_end(request, on_server_end, ws);
 	ws->request = request_ref(request);
 	opening->on_open(ws, opening->ctx);
 }

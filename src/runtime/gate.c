@@ -36,12 +36,12 @@ static void job_free(struct gate_job *job)
 	mem_freep(&job);
 }
 
-void gate_done(struct gate *gate)
+static void refuse_all(struct gate *gate)
 {
 	struct gate_job *job;
 	struct err err = {0};
 
-	(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is ending"); /* always -1 */
+	(void)err_set(&err, ERR_UNAVAILABLE, "the connection is gone"); /* always -1 */
 	while ((job = take_first(gate))) {
 		job->on_answer(NULL, &err, job->ctx);
 		job_free(job);
@@ -63,6 +63,10 @@ static void on_answer(struct wire_msg *msg, const struct err *err, void *ctx)
 
 static void send_next(struct gate *gate)
 {
+	if (!peer_is_open(gate->peer)) {
+		refuse_all(gate);
+		return;
+	}
 	while (gate->under_way < gate->most) {
 		struct gate_job *job = take_first(gate);
 
@@ -81,6 +85,12 @@ void gate_call(struct gate *gate, uint64_t number, struct wire_out *out, uint64_
 	*job = (struct gate_job){.gate = gate, .number = number, .out = *out,
 				 .timeout_ms = timeout_ms, .on_answer = on_answer_, .ctx = ctx};
 	*out = (struct wire_out){0};
+	if (!peer_is_open(gate->peer)) {
+		/* The peer refuses it from the loop, as every answer comes. */
+		gate->under_way++;
+		peer_call(gate->peer, number, &job->out, timeout_ms, on_answer, job);
+		return;
+	}
 	*gate->last = job;
 	gate->last = &job->next;
 	send_next(gate);

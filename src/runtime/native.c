@@ -210,8 +210,6 @@ static void native_free(struct runtime *runtime)
 {
 	struct native *native = native_of(runtime);
 
-	gate_done(&native->launches);
-	gate_done(&native->reaps);
 	mem_freep(&native);
 }
 

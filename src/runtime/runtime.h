@@ -43,5 +43,6 @@ struct runtime {
 };
 
 /* Namespaces of this machine, by the broker. */
+/* Freed after the broker's line, which answers what is still under way. */
 struct runtime *runtime_native_new(struct broker_call *broker);
 void runtime_free(struct runtime *runtime);
