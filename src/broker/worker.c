@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "os/caps.h"
 #include "os/mount.h"
@@ -116,10 +117,10 @@ static int enter_root(struct jail *jail)
 	if (r == 0)
 		r = mount_new("tmpfs", "cloche", "size=64k,nr_inodes=64,mode=755",
 			      MOUNT_NOSUID | MOUNT_NODEV, &root);
-	/* Host trees are cloned by path, so before anything covers a path; /usr is not below /proc,
-	 * which always exists and nobody can remove. */
+	/* /proc always exists, nobody can remove it, and nothing we bind lies below it. */
+	auto_close int place = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r == 0)
-		r = mount_attach(root, AT_FDCWD, "/proc");
+		r = place < 0 ? -errno : mount_attach_fd(root, place);
 	if (r == 0)
 		r = bind_host(root);
 	if (r == 0)
@@ -231,9 +232,17 @@ int worker_start(struct worker *worker, const struct site *site, int tree_fd, st
 int worker_call(struct worker *worker, const struct wire_out *out, int timeout_ms, uint8_t *bytes,
 		struct wire_msg *ret, struct err *err)
 {
-	if (wire_call(worker->sock, out, bytes, LIMIT_WIRE_BYTES, timeout_ms, ret, err) < 0)
-		return err_wrap(err, "worker");
-	return 0;
+	if (wire_call(worker->sock, out, bytes, LIMIT_WIRE_BYTES, timeout_ms, ret, err) == 0)
+		return 0;
+	/* One that could not start has said why before it went, maybe before we asked. */
+	struct err why = {0};
+	if (io_set_nonblock(worker->sock, true) == 0 &&
+	    wire_recv(worker->sock, bytes, LIMIT_WIRE_BYTES, ret) > 0) {
+		if (wire_get_err(ret, &why) < 0)
+			*err = why;
+		wire_msg_done(ret);
+	}
+	return err_wrap(err, "worker");
 }
 
 void worker_stop(struct worker *worker)
