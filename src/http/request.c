@@ -472,6 +472,9 @@ void request_upgraded_close(struct request *request)
 {
 	struct MHD_UpgradeResponseHandle *handle = take_ptr(request->upgraded);
 
-	if (handle)
-		MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+	if (!handle)
+		return;
+	MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+	/* The socket is closed by the library's next round, which nothing else would bring about. */
+	server_wake(request->server);
 }
