@@ -170,15 +170,30 @@ struct kernel_entry { /* linux_dirent64 of getdents64(2) */
 	char name[];
 };
 
-static int enter(int dir_fd, const char *name)
+/* One component below, on the same mount; by hand where openat2 is hidden. */
+static int open_below(int dir_fd, const char *name)
 {
 	int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 	uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-	int fd = open_resolved(dir_fd, name, flags, 0, resolve);
+	struct statx here, there;
+	int opened = open_resolved(dir_fd, name, flags, 0, resolve);
+
+	if (opened != -ENOSYS)
+		return opened;
+	auto_close int fd = openat(dir_fd, name, flags | O_CLOEXEC);
+	if (fd < 0 || statx(dir_fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &here) < 0 ||
+	    statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &there) < 0)
+		return -errno;
+	return here.stx_mnt_id == there.stx_mnt_id ? take_fd(&fd) : -EXDEV;
+}
+
+static int enter(int dir_fd, const char *name)
+{
+	int fd = open_below(dir_fd, name);
 
 	/* A directory its owner locked away from itself. */
 	if (fd == -EACCES && fchmodat(dir_fd, name, 0700, 0) == 0)
-		fd = open_resolved(dir_fd, name, flags, 0, resolve);
+		fd = open_below(dir_fd, name);
 	return fd;
 }
 

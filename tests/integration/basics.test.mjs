@@ -92,7 +92,7 @@ describe('cloche run', () => {
 			'set -e',
 			'git init -q repo && cd repo && git config user.email a@b && git config user.name a',
 			'echo "int main(void){return 42;}" > a.c && git add a.c && git commit -qm one',
-			'gcc -o a a.c && { ./a; test $? = 42; }',
+			'gcc -o a a.c; ./a && exit 1; test $? = 42',
 			'node -e "console.log(6*7)"',
 			'python3 -c "print(6*7)"',
 		].join('\n');

@@ -79,7 +79,7 @@ describe('execs', () => {
 		const { id } = await cloche.exec(box, 'printf abcdef; sleep 0.3; printf ERR >&2; sleep 0.3; printf ghi', { background: true });
 		const followed = await cloche.stream('GET', `/sandboxes/${box}/execs/${id}/output?follow=1&stream=all`);
 		assert.equal(String(await readAll(followed)), 'abcdefERRghi');
-		assert.equal(String(await output(id, '?offset=3')), 'defghi');
+		assert.equal(String(await output(id, '?stream=stdout&offset=3')), 'defghi');
 		assert.equal(String(await output(id, '?stream=stderr')), 'ERR');
 		assert.equal(String(await output(id, '?stream=all&offset=4')), 'efERRghi');
 		assert.equal(String(await output(id, '?offset=100')), '');

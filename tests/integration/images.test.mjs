@@ -114,7 +114,7 @@ describe('images', () => {
 
 	test('list, info, rm; one in use stays', async () => {
 		const listed = await cloche.json(['image', 'list']);
-		const names = listed.items.map((one) => one.name);
+		const names = listed.map((one) => one.name);
 		assert.ok(names.includes('plain') && names.includes('host'), String(names));
 		assert.equal((await cloche.json(['image', 'info', 'plain'])).name, 'plain');
 		assert.equal((await importBytes('plain', tar(base))).status, 409, 'a name belongs to one image');

@@ -47,7 +47,10 @@ describe('terminal', () => {
 		await sleep(300);
 		socket.send(CHANNEL.stdin, '\x1a');
 		await socket.expect('Stopped');
-		socket.send(CHANNEL.stdin, 'kill %1; exit\r');
+		socket.send(CHANNEL.stdin, 'fg\r');
+		await socket.expect('sleep 100\r\n');
+		socket.send(CHANNEL.stdin, '\x03');
+		socket.send(CHANNEL.stdin, 'exit\r');
 		await socket.finish();
 	});
 
@@ -73,7 +76,10 @@ describe('terminal', () => {
 		const writer = await cloche.attach(box, id);
 		await writer.expect('> ');
 		const reader = await cloche.attach(box, id, '?readonly=1');
-		reader.send(CHANNEL.stdin, 'echo from-the-reader\r');
+		const typist = await cloche.attach(box, id, '?readonly=1');
+		typist.send(CHANNEL.stdin, 'echo from-the-reader\r');
+		await until(() => typist.closed, 'a reader that types is told to go');
+		assert.equal(typist.closeCode, 1008);
 		writer.send(CHANNEL.stdin, 'echo from-the-$((0+1))-writer\r');
 		await writer.expect('from-the-1-writer');
 		const seen = await reader.expect('from-the-1-writer');

@@ -32,7 +32,7 @@ export class Daemon {
 	constructor({ config, user, env, wrap } = {}) {
 		this.folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-test-'));
 		this.user = user?.(this.folder);
-		if (this.user) fs.chmodSync(this.folder, 0o755);
+		fs.chmodSync(this.folder, 0o755);
 		this.state = path.join(this.user?.home ?? this.folder, 'state');
 		this.socket = path.join(this.state, 'cloche.sock');
 		this.env = { ...(this.user?.env ?? process.env), ...env, CLOCHE_STATE: this.state };
