@@ -1,6 +1,6 @@
 /*
- * Who: the broker before its loop starts. Capabilities: KILL for what nobody owns. Bytes: `meta` and
- * `keeper` files root wrote. Gone at the end: ownerless directories and processes.
+ * Who: the broker before its loop starts. Capabilities: KILL for what nobody owns. Bytes: `meta`
+ * and `keeper` files root wrote. Gone at the end: ownerless directories and processes.
  */
 #include "broker/adopt.h"
 
@@ -56,7 +56,8 @@ static int adopt_one(const char *id, void *ctx)
 	else
 		adoption->result.dead++;
 	if (meta.slot >= 0 && slots_adopt(adoption->slots, (unsigned)meta.slot, id, &err) < 0)
-		log_error("id range of a sandbox is in doubt", LOG_STR("sandbox", id), LOG_ERR(&err));
+		log_error("id range of a sandbox is in doubt", LOG_STR("sandbox", id),
+		          LOG_ERR(&err));
 	return 0;
 }
 
@@ -65,7 +66,8 @@ static void end_ownerless(unsigned slot, const char *id, void *ctx)
 	struct adoption *adoption = ctx;
 	struct err err = {0};
 	if (reap_processes(adoption->site, id, -1, &err) < 0)
-		log_warn("processes of a deleted sandbox stay", LOG_STR("sandbox", id), LOG_ERR(&err));
+		log_warn("processes of a deleted sandbox stay", LOG_STR("sandbox", id),
+		         LOG_ERR(&err));
 }
 
 int adopt_run(const struct site *site, struct slots *slots, struct adopted *ret, struct err *err)

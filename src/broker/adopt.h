@@ -14,4 +14,4 @@ struct adopted {
 /* Claims the slots of all sandboxes, living or not yet reaped; takes away what has no owner:
  * directories without meta, processes of deleted state directories. */
 int adopt_run(const struct site *site, struct slots *slots, struct adopted *ret,
-	      struct err *err) NODISCARD;
+              struct err *err) NODISCARD;

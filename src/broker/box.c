@@ -1,6 +1,6 @@
 /*
- * Who: broker, its zygotes and tasks, `cloche stop`. Capabilities: CHOWN. Bytes: only files that root
- * wrote in a directory nobody else can write. Gone at the end: nothing is held open.
+ * Who: broker, its zygotes and tasks, `cloche stop`. Capabilities: CHOWN. Bytes: only files that
+ * root wrote in a directory nobody else can write. Gone at the end: nothing is held open.
  */
 #include "broker/box.h"
 
@@ -21,7 +21,7 @@
 enum { BOX_FILE_MAX = 16 * 1024 };
 
 int box_make(int sandboxes_fd, const char *id, gid_t daemon_gid, int *ret_fd, bool *ret_is_new,
-	     struct err *err)
+             struct err *err)
 {
 	bool is_new = mkdirat(sandboxes_fd, id, 0700) == 0;
 	if (!is_new && errno != EEXIST)
@@ -48,8 +48,8 @@ int box_open(int sandboxes_fd, const char *id)
 int box_write(int box_fd, const char *name, const char *text)
 {
 	auto_free char *temp = mem_printf("%s.new", name);
-	auto_close int fd = openat(box_fd, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-				   0600);
+	auto_close int fd =
+		openat(box_fd, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	int r = io_write_all(fd, text, strlen(text));
@@ -64,9 +64,10 @@ int box_write_meta(int box_fd, const struct box_meta *meta)
 {
 	struct buf buf;
 	buf_init(&buf, BOX_FILE_MAX);
-	int r = buf_printf(&buf, "slot=%d\nrange_base=%u\nrange_count=%u\nkeeper_uid=%u\ncreated_ms=%llu\n",
-			   meta->slot, meta->range_base, meta->range_count, meta->keeper_uid,
-			   (unsigned long long)meta->created_ms);
+	int r = buf_printf(
+		&buf, "slot=%d\nrange_base=%u\nrange_count=%u\nkeeper_uid=%u\ncreated_ms=%llu\n",
+		meta->slot, meta->range_base, meta->range_count, meta->keeper_uid,
+		(unsigned long long)meta->created_ms);
 	for (size_t i = 0; r == 0 && i < meta->layer_count; i++)
 		r = buf_printf(&buf, "layer=%s\n", meta->layers[i]);
 	if (r == 0) {

@@ -33,7 +33,7 @@ struct box_keeper {
 /* Makes sandboxes/<id> (0710, group of cloched; 0700 when alone) or opens the one there is;
  * *ret_is_new says which. */
 int box_make(int sandboxes_fd, const char *id, gid_t daemon_gid, int *ret_fd, bool *ret_is_new,
-	     struct err *err) NODISCARD;
+             struct err *err) NODISCARD;
 /* The directory, or -errno. */
 int box_open(int sandboxes_fd, const char *id) NODISCARD;
 

@@ -1,10 +1,11 @@
 /*
  * The role main of `cloche serve`.
  *
- * Who: root, or root of a user namespace (rootless.c). Capabilities: all it has; workers, keepers and
- * cloched are given less. Bytes: options, config.toml (the operator's file, read before the loop
- * starts), messages of cloched (ops.c) and of the command line (control.c). No HTTP, no JSON, no byte
- * from inside a sandbox. Gone at the end: cloched, zygotes, our two sockets; sandboxes stay.
+ * Who: root, or root of a user namespace (rootless.c). Capabilities: all it has; workers, keepers
+ * and cloched are given less. Bytes: options, config.toml (the operator's file, read before the
+ * loop starts), messages of cloched (ops.c) and of the command line (control.c). No HTTP, no JSON,
+ * no byte from inside a sandbox. Gone at the end: cloched, zygotes, our two sockets; sandboxes
+ * stay.
  *
  * Order at start, and why: lock (nothing else touches the directory), namespace, mounts, then the
  * zygotes while this process is small, then the loop, then cloched, which may ask at once.
@@ -115,7 +116,8 @@ static int prepare_slots(struct broker *broker, struct err *err)
 	if (adopt_run(&broker->site, &broker->slots, &adopted, err) < 0)
 		return -1;
 	if (adopted.alive || adopted.dead)
-		log_info("sandboxes found", LOG_INT("alive", adopted.alive), LOG_INT("dead", adopted.dead));
+		log_info("sandboxes found", LOG_INT("alive", adopted.alive),
+		         LOG_INT("dead", adopted.dead));
 	int r = layer_sweep(&broker->site);
 	if (r < 0)
 		log_warn("left-over layers stay", LOG_INT("errno", -r));
@@ -134,9 +136,11 @@ static int start_zygotes(struct broker *broker, struct roles *roles, struct err 
 	const struct site *site = &broker->site;
 	*roles = (struct roles){
 		.task_fds = {site->state.dir_fd, site->state.run_fd, site->state.layers_fd,
-			     site->state.sandboxes_fd, site->cloched_fd, site->program_fd},
-		.launch = {.name = "cloche:launch", .outlives = true, .warm = keeper_warm,
-			   .run = run_keeper},
+	                     site->state.sandboxes_fd, site->cloched_fd, site->program_fd},
+		.launch = {.name = "cloche:launch",
+	                   .outlives = true,
+	                   .warm = keeper_warm,
+	                   .run = run_keeper},
 		.tasks = {.name = "cloche:tasks", .run = tasks_run, .ctx = &broker->site},
 	};
 	roles->tasks.keep = roles->task_fds;
@@ -153,7 +157,7 @@ static void on_host_image(struct job *job, struct wire_msg *answer, const struct
 	if (!answer)
 		log_warn("cannot see whether the host image is current", LOG_ERR(err));
 	else if (!str_eq(id, site->host_layer) && id_is_valid(id, "ly") &&
-		 str_copy(site->host_layer, sizeof(site->host_layer), id))
+	         str_copy(site->host_layer, sizeof(site->host_layer), id))
 		log_info("host image built anew", LOG_STR("layer", id));
 }
 
@@ -177,7 +181,8 @@ static int start_loop(struct broker *broker, struct err *err)
 		r = loop_signals(broker->loop, signals, on_signal, broker);
 	if (r < 0)
 		return err_sys(err, -r, "make the event loop");
-	if (control_start(&broker->control, err) < 0 || supervise_start(&broker->supervise, err) < 0)
+	if (control_start(&broker->control, err) < 0 ||
+	    supervise_start(&broker->supervise, err) < 0)
 		return -1;
 	return refresh_host_image(broker, err);
 }
@@ -198,7 +203,8 @@ static void broker_done(struct broker *broker)
 	site_done(&broker->site);
 }
 
-static int serve(struct broker *broker, const struct start *start, int starter_sock, struct err *err)
+static int serve(struct broker *broker, const struct start *start, int starter_sock,
+                 struct err *err)
 {
 	struct roles roles;
 	line_init(&broker->line, broker);
@@ -218,7 +224,7 @@ static int serve(struct broker *broker, const struct start *start, int starter_s
 	    start_loop(broker, err) < 0)
 		return -1;
 	log_info("serving", LOG_STR("state", broker->site.state.path),
-		 LOG_STR("as", broker->site.is_rootless ? "ordinary user" : "root"));
+	         LOG_STR("as", broker->site.is_rootless ? "ordinary user" : "root"));
 	int r = loop_run(broker->loop);
 	return r < 0 ? err_sys(err, -r, "run the event loop") : r;
 }
@@ -247,7 +253,8 @@ static int read_config(struct site *site, const char *log_level, struct err *err
 	if (r == 0 && log_level && !log_parse_level(log_level, &level))
 		r = err_set(err, ERR_INVALID, "unknown log level '%s'", log_level);
 	if (r == 0 && geteuid() == 0)
-		r = userdb_for_daemon(config.daemon_user, config.has_daemon_user, &site->daemon, err);
+		r = userdb_for_daemon(config.daemon_user, config.has_daemon_user, &site->daemon,
+		                      err);
 	if (r == 0)
 		log_setup("broker", level);
 	config_done(&config);
@@ -275,8 +282,8 @@ int broker_serve(const struct broker_options *options)
 		if (geteuid() == 0) {
 			status = serve_and_report(&start, -1);
 		} else {
-			struct rootless rootless = {&broker->site, options->log_level, serve_and_report,
-						    &start};
+			struct rootless rootless = {&broker->site, options->log_level,
+			                            serve_and_report, &start};
 			status = rootless_serve(&rootless, &err);
 		}
 	}

@@ -20,4 +20,5 @@ int broker_serve(const struct broker_options *options);
  * too. Files of sandboxes stay. 0 also when nothing ran. */
 int broker_stop(const char *state, struct err *err) NODISCARD;
 /* The checks of doctor.h as this user, in this state directory when there is one. */
-int broker_doctor(const char *state, doctor_on_check on_check, void *ctx, struct err *err) NODISCARD;
+int broker_doctor(const char *state, doctor_on_check on_check, void *ctx,
+                  struct err *err) NODISCARD;

@@ -1,6 +1,6 @@
 /*
- * The broker's own context: what its loop works on. One per process, owned by broker.c; the other files
- * of this folder get it as an argument. Not for other folders.
+ * The broker's own context: what its loop works on. One per process, owned by broker.c; the other
+ * files of this folder get it as an argument. Not for other folders.
  */
 #pragma once
 

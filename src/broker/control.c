@@ -1,6 +1,7 @@
 /*
- * Who: the broker's loop. Capabilities: none used. Bytes: messages of peers that passed the check below,
- * through wire_parse. Gone at the end: descriptors no handler took, connections of everybody else.
+ * Who: the broker's loop. Capabilities: none used. Bytes: messages of peers that passed the check
+ * below, through wire_parse. Gone at the end: descriptors no handler took, connections of everybody
+ * else.
  */
 #include "broker/control.h"
 
@@ -17,8 +18,12 @@
 #include "broker/grant.h"
 #include "broker/job.h"
 
-enum { CONTROL_CONNS = 32, CONTROL_STOP_MS = 10 * 60 * 1000, CONTROL_GRACE_MAX_MS = 5 * 60 * 1000,
-       CONTROL_STATUS_MAX = 64 * 1024 };
+enum {
+	CONTROL_CONNS = 32,
+	CONTROL_STOP_MS = 10 * 60 * 1000,
+	CONTROL_GRACE_MAX_MS = 5 * 60 * 1000,
+	CONTROL_STATUS_MAX = 64 * 1024
+};
 
 #define CONTROL_NAME "broker.sock"
 
@@ -48,8 +53,8 @@ static void conn_close(struct control_conn *conn)
 	mem_freep(&conn);
 }
 
-/* /proc/PID/ns/pid of a process outside our user namespace cannot be looked at, but its status can: it
- * names one pid for each namespace from ours down to its own. */
+/* /proc/PID/ns/pid of a process outside our user namespace cannot be looked at, but its status can:
+ * it names one pid for each namespace from ours down to its own. */
 static bool same_pid_namespace(pid_t pid)
 {
 	char path[32];
@@ -108,7 +113,7 @@ static int on_grant(struct control_conn *conn, struct wire_msg *msg, struct err 
 	if (msg->fd_count != 1)
 		return err_set(err, ERR_PROTOCOL, "a grant is one descriptor");
 	if (grants_add(&broker->grants, &broker->site.state, msg->fds[0],
-		       wire_u64(msg, FIELD_READ_ONLY, 1) != 0, &id, err) < 0)
+	               wire_u64(msg, FIELD_READ_ONLY, 1) != 0, &id, err) < 0)
 		return -1;
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_OK, msg->request);
@@ -154,7 +159,7 @@ static int on_stop_all(struct control_conn *conn, struct wire_msg *msg, struct e
 	wire_put_fd(&out, job->child_sock);
 	if (wire_has(msg, FIELD_GRACE_MS))
 		wire_put_u64(&out, FIELD_GRACE_MS,
-			     MIN(wire_u64(msg, FIELD_GRACE_MS, 0), (uint64_t)CONTROL_GRACE_MAX_MS));
+		             MIN(wire_u64(msg, FIELD_GRACE_MS, 0), (uint64_t)CONTROL_GRACE_MAX_MS));
 	broker->is_stopping = true;
 	if (job_send(job, &broker->tasks, &out, CONTROL_STOP_MS, on_all_stopped, err) < 0) {
 		broker->is_stopping = false;
@@ -192,7 +197,7 @@ static void on_message(struct loop_source *source, uint32_t events, void *ctx)
 			if (handlers[i].type != msg.type)
 				continue;
 			err = (struct err){0};
-			r = handlers[i].handler(conn, &msg, &err);
+			(void)!handlers[i].handler(conn, &msg, &err); /* err says it */
 		}
 		if (err.code != ERR_OK)
 			reply_result(conn, msg.request, &err);
@@ -227,7 +232,7 @@ int control_start(struct control *control, struct err *err)
 	int r = io_set_nonblock(control->listen_fd, true);
 	if (r == 0)
 		r = loop_add(control->broker->loop, &control->source, control->listen_fd, EPOLLIN,
-			     on_connect, control);
+		             on_connect, control);
 	return r < 0 ? err_sys(err, -r, "watch run/" CONTROL_NAME) : 0;
 }
 
@@ -238,6 +243,7 @@ void control_done(struct control *control)
 	loop_remove(&control->source);
 	if (control->listen_fd >= 0) {
 		fd_closep(&control->listen_fd);
-		(void)unlinkat(control->broker->site.state.run_fd, CONTROL_NAME, 0); /* or the next start */
+		(void)unlinkat(control->broker->site.state.run_fd, CONTROL_NAME,
+		               0); /* or the next start */
 	}
 }

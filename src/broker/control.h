@@ -1,7 +1,7 @@
 /*
  * run/broker.sock: what a person at the command line may ask of the broker itself: grants, ending
- * everything, a sign of life. Only root and the broker's own user are listened to, and rootless only
- * from our own pid namespace: a sandbox has our uid there.
+ * everything, a sign of life. Only root and the broker's own user are listened to, and rootless
+ * only from our own pid namespace: a sandbox has our uid there.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * Who: a child of the broker. Capabilities: none from its first message on; as root a uid of its own.
- * Bytes: messages of broker and keepers, through wire_parse: ids, numbers, addresses in numbers. Gone
- * before the first message: capabilities, files (Landlock), other descriptors.
+ * Who: a child of the broker. Capabilities: none from its first message on; as root a uid of its
+ * own. Bytes: messages of broker and keepers, through wire_parse: ids, numbers, addresses in
+ * numbers. Gone before the first message: capabilities, files (Landlock), other descriptors.
  */
 #include "broker/dialer.h"
 
@@ -124,11 +124,12 @@ static int connect_to(const struct never_ip *ip, uint16_t port, struct err *err)
 	bool is_v4 = never_is_v4(ip);
 	memcpy(&v4.sin_addr, ip->bytes + 12, sizeof(v4.sin_addr));
 	memcpy(&v6.sin6_addr, ip->bytes, sizeof(v6.sin6_addr));
-	auto_close int fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	auto_close int fd =
+		socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_sys(err, errno, "make a socket");
 	int r = is_v4 ? connect(fd, (const struct sockaddr *)&v4, sizeof(v4))
-		      : connect(fd, (const struct sockaddr *)&v6, sizeof(v6));
+	              : connect(fd, (const struct sockaddr *)&v6, sizeof(v6));
 	if (r < 0 && errno != EINPROGRESS)
 		return err_set(err, ERR_UNAVAILABLE, "cannot connect: %s", strerror(errno));
 	return take_fd(&fd);
@@ -151,7 +152,8 @@ static int judge_and_connect(struct serving *serving, const struct wire_msg *msg
 	if (rule)
 		return err_set(err, ERR_FORBIDDEN, "%s addresses are never dialled", rule);
 	if (serving->dial_count >= DIALER_DIALS)
-		return err_set(err, ERR_LIMITED, "%d connections are being made already", DIALER_DIALS);
+		return err_set(err, ERR_LIMITED, "%d connections are being made already",
+		               DIALER_DIALS);
 	return connect_to(&ip, (uint16_t)port, err);
 }
 
@@ -174,7 +176,7 @@ static int start_dial(struct serving *serving, struct wire_msg *msg, struct err 
 	}
 	uint64_t timeout = wire_u64(msg, FIELD_TIMEOUT_MS, DIALER_TIMEOUT_MS);
 	loop_timer_in(serving->loop, &dial->timer, MIN(timeout, (uint64_t)DIALER_TIMEOUT_MOST_MS),
-		      on_timeout, dial);
+	              on_timeout, dial);
 	return 0;
 }
 
@@ -201,7 +203,8 @@ static int set_policy(struct serving *serving, struct wire_msg *msg, struct err 
 	struct policy *old = find_policy(serving, sandbox, &at);
 	auto_free struct policy *policy = mem_new(struct policy);
 	policy->generation = generation;
-	if (!str_copy(policy->sandbox, sizeof(policy->sandbox), sandbox) || read_cidrs(msg, policy, err) < 0)
+	if (!str_copy(policy->sandbox, sizeof(policy->sandbox), sandbox) ||
+	    read_cidrs(msg, policy, err) < 0)
 		return -1;
 	if (old && generation == 0) {
 		serving->policies[at] = serving->policies[--serving->policy_count];
@@ -212,7 +215,7 @@ static int set_policy(struct serving *serving, struct wire_msg *msg, struct err 
 		if (serving->policy_count == DIALER_POLICIES)
 			return err_set(err, ERR_LIMITED, "too many policies");
 		serving->policies = mem_resize(serving->policies, serving->policy_count + 1,
-					       sizeof(*serving->policies));
+		                               sizeof(struct policy *));
 		serving->policies[serving->policy_count++] = take_ptr(policy);
 	}
 	answer(serving, msg->request, -1, &(struct err){0});
@@ -268,7 +271,8 @@ int dialer_serve(int sock)
 static int confine(void)
 {
 	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int r = caps_has(CAP_SETUID) ? caps_become(DIALER_UID, DIALER_UID, CAPS_BIT(CAP_SETPCAP)) : 0;
+	int r = caps_has(CAP_SETUID) ? caps_become(DIALER_UID, DIALER_UID, CAPS_BIT(CAP_SETPCAP))
+	                             : 0;
 	/* Rootless that uid is not mapped, and we are the plain user outside anyway. */
 	if (r == 0 || r == -EINVAL)
 		r = caps_has(CAP_SETPCAP) ? caps_limit(0) : caps_clear();

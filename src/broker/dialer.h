@@ -1,8 +1,8 @@
 /*
- * The dialer: the one process with the host's network that makes connections for sandboxes. It takes
- * {sandbox, generation, address, port}, looks the address up in the never-list (net/never.h) unless a
- * CIDR of that sandbox's policy covers it, connects and returns the socket. It parses no name, no TLS,
- * no HTTP, and holds no file and no capability. Started when first needed.
+ * The dialer: the one process with the host's network that makes connections for sandboxes. It
+ * takes {sandbox, generation, address, port}, looks the address up in the never-list (net/never.h)
+ * unless a CIDR of that sandbox's policy covers it, connects and returns the socket. It parses no
+ * name, no TLS, no HTTP, and holds no file and no capability. Started when first needed.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 enum {
 	DIALER_UID = 0x3ffd0000, /* as root: a uid nobody else has */
 	DIALER_POLICIES = 4096,
-	DIALER_CIDRS = 64, /* of one policy */
+	DIALER_CIDRS = 64,  /* of one policy */
 	DIALER_DIALS = 256, /* under way at once */
 	DIALER_TIMEOUT_MS = 10 * 1000,
 	DIALER_TIMEOUT_MOST_MS = 60 * 1000,

@@ -1,7 +1,7 @@
 /*
- * Who: a task of the broker, or the command line as root or as root of a user namespace. Capabilities:
- * whatever a sandbox's start would use: a check that has more would lie. Bytes: none. Gone at the end:
- * every child with its namespaces and mounts, the one cgroup that is tried.
+ * Who: a task of the broker, or the command line as root or as root of a user namespace.
+ * Capabilities: whatever a sandbox's start would use: a check that has more would lie. Bytes: none.
+ * Gone at the end: every child with its namespaces and mounts, the one cgroup that is tried.
  */
 #include "broker/doctor.h"
 
@@ -33,7 +33,7 @@ enum { DOCTOR_TIMEOUT_MS = 20 * 1000 };
 
 /* What a probe hands back over a pipe. */
 struct finding {
-	int result; /* 0 or -errno */
+	int result;   /* 0 or -errno */
 	bool is_weak; /* works, but less than it could */
 	char detail[160];
 };
@@ -52,7 +52,7 @@ static int probe_userns(const struct probe *probe)
 {
 	const struct doctor_options *options = probe->options;
 	struct ns_map map = {0, options->is_rootless ? 0 : SLOT_WORKER_BASE,
-			     options->is_rootless ? 1 : SLOT_RANGE_COUNT};
+	                     options->is_rootless ? 1 : SLOT_RANGE_COUNT};
 	auto_close int fd = -1;
 	return ns_user_create(&map, 1, &map, 1, options->is_rootless, &fd);
 }
@@ -64,7 +64,7 @@ static int probe_range(const struct probe *probe)
 		return 0;
 	}
 	(void)snprintf(probe->finding->detail, sizeof(probe->finding->detail),
-		       "%u ids, shared by the sandboxes of this user", probe->options->id_count);
+	               "%u ids, shared by the sandboxes of this user", probe->options->id_count);
 	return probe->options->id_count > 1000 ? 0 : -ERANGE;
 }
 
@@ -83,7 +83,8 @@ static int enter_scratch(int *ret_fd)
 	if (r == 0)
 		r = mount_make_private();
 	if (r == 0)
-		r = mount_new("tmpfs", "cloche", "size=1m,mode=755", MOUNT_NOSUID | MOUNT_NODEV, &tmpfs);
+		r = mount_new("tmpfs", "cloche", "size=1m,mode=755", MOUNT_NOSUID | MOUNT_NODEV,
+		              &tmpfs);
 	if (r == 0)
 		proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r == 0)
@@ -105,10 +106,11 @@ static int probe_overlay(const struct probe *probe)
 	    mkdir("root", 0755) < 0 || mkdir("lower/gone", 0755) < 0)
 		return -errno;
 	r = mount_new("overlay", "cloche", "userxattr,lowerdir=lower,upperdir=upper,workdir=work",
-		      MOUNT_NOSUID | MOUNT_NODEV, &overlay);
+	              MOUNT_NOSUID | MOUNT_NODEV, &overlay);
 	if (r == 0)
 		r = mount_attach(overlay, scratch, "root");
-	/* A removal needs a whiteout in the upper: that is what fails first where it is half allowed. */
+	/* A removal needs a whiteout in the upper: that is what fails first where it is half
+	 * allowed. */
 	if (r == 0 && (rmdir("root/gone") < 0 || mkdir("root/new", 0755) < 0))
 		r = -errno;
 	return r;
@@ -211,7 +213,7 @@ static int probe_seccomp(const struct probe *probe)
 	if (unshare(CLONE_NEWUSER) == 0 || (errno != EPERM && errno != ENOSYS))
 		return -ENOTSUP;
 	(void)snprintf(probe->finding->detail, sizeof(probe->finding->detail), "%zu instructions",
-		       seccomp_length(SECCOMP_WORKLOAD));
+	               seccomp_length(SECCOMP_WORKLOAD));
 	return 0;
 }
 
@@ -252,7 +254,8 @@ static int try_controller(const struct probe *probe, enum cgroup_controller cont
 	if (r < 0)
 		return r;
 	if (layout.version == 0 || !layout.has[controller]) {
-		say(probe, layout.version == 0 ? "no group can be made here" : "the controller is not here");
+		say(probe, layout.version == 0 ? "no group can be made here"
+		                               : "the controller is not here");
 		return -ENOENT;
 	}
 	(void)snprintf(name, sizeof(name), "doctor-%d", (int)getpid());
@@ -263,7 +266,7 @@ static int try_controller(const struct probe *probe, enum cgroup_controller cont
 	r = r < 0 ? r : removed;
 	if (r == 0)
 		(void)snprintf(probe->finding->detail, sizeof(probe->finding->detail), "cgroup v%d",
-			       layout.version);
+		               layout.version);
 	return r;
 }
 
@@ -318,7 +321,8 @@ static const struct check {
 #undef CHECK
 };
 
-static NORETURN void run_probe(const struct check *check, const struct doctor_options *options, int out)
+static NORETURN void run_probe(const struct check *check, const struct doctor_options *options,
+                               int out)
 {
 	struct finding finding = {0};
 	struct probe probe = {options, &finding};
@@ -344,7 +348,8 @@ static struct finding try_check(const struct check *check, const struct doctor_o
 	if (pid == 0)
 		run_probe(check, options, pipe_fds[1]);
 	close(pipe_fds[1]);
-	if (pid < 0 || io_read_full(pipe_fds[0], &finding, sizeof(finding)) != (ssize_t)sizeof(finding))
+	if (pid < 0 ||
+	    io_read_full(pipe_fds[0], &finding, sizeof(finding)) != (ssize_t)sizeof(finding))
 		finding.result = -EIO;
 	close(pipe_fds[0]);
 	if (pid > 0)
@@ -366,10 +371,11 @@ void doctor_run(const struct doctor_options *options, doctor_on_check on_check, 
 			check.remedy = checks[i].remedy;
 		if (finding.result < 0)
 			(void)snprintf(check.detail, sizeof(check.detail), "%.150s",
-				       finding.detail[0] ? finding.detail : strerror(-finding.result));
+			               finding.detail[0] ? finding.detail
+			                                 : strerror(-finding.result));
 		else
 			(void)snprintf(check.detail, sizeof(check.detail), "%.150s",
-				       finding.detail[0] ? finding.detail : "works");
+			               finding.detail[0] ? finding.detail : "works");
 		on_check(&check, ctx);
 	}
 }

@@ -1,6 +1,7 @@
 /*
- * What this machine enforces, each mechanism proven by trying it in a child that is thrown away. Used
- * by the broker (OP_DOCTOR) and by `cloche doctor` when no daemon answers. Changes nothing that stays.
+ * What this machine enforces, each mechanism proven by trying it in a child that is thrown away.
+ * Used by the broker (OP_DOCTOR) and by `cloche doctor` when no daemon answers. Changes nothing
+ * that stays.
  */
 #pragma once
 
@@ -9,7 +10,7 @@
 
 enum doctor_status {
 	DOCTOR_OK,
-	DOCTOR_MISSING,	 /* sandboxes are refused unless their profile says degraded = true */
+	DOCTOR_MISSING,  /* sandboxes are refused unless their profile says degraded = true */
 	DOCTOR_DEGRADED, /* done without; every status shows it */
 };
 
@@ -21,10 +22,10 @@ struct doctor_check {
 };
 
 struct doctor_options {
-	int sandboxes_fd;      /* where disks are tried; -1: not tried */
+	int sandboxes_fd; /* where disks are tried; -1: not tried */
 	bool is_rootless;
-	uint32_t id_count;     /* ids sandboxes have */
-	const char *pretend;   /* for tests: this check finds its mechanism missing; NULL: none */
+	uint32_t id_count;   /* ids sandboxes have */
+	const char *pretend; /* for tests: this check finds its mechanism missing; NULL: none */
 };
 
 typedef void (*doctor_on_check)(const struct doctor_check *check, void *ctx);

@@ -1,8 +1,8 @@
 /*
  * `cloche doctor` without a daemon: the same checks with the rights `cloche serve` would have here.
  *
- * Who: the command line, as root or as an ordinary user, who first becomes root of a user namespace.
- * Bytes: none. Gone at the end: nothing was made.
+ * Who: the command line, as root or as an ordinary user, who first becomes root of a user
+ * namespace. Bytes: none. Gone at the end: nothing was made.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,7 +20,8 @@ int broker_doctor(const char *state, doctor_on_check on_check, void *ctx, struct
 	auto_free char *path = state_path(state);
 	struct err none = {0};
 	/* Without a state directory the checks that need one try a tmpfs instead. */
-	if (state_open(&site.state, path, false, &none) < 0 || state_open_dirs(&site.state, &none) < 0)
+	if (state_open(&site.state, path, false, &none) < 0 ||
+	    state_open_dirs(&site.state, &none) < 0)
 		fd_closep(&site.state.sandboxes_fd);
 	bool is_rootless = geteuid() != 0;
 	if (is_rootless && rootless_enter(&site, &none) < 0) {
@@ -31,8 +32,8 @@ int broker_doctor(const char *state, doctor_on_check on_check, void *ctx, struct
 		return 0; /* nothing else can be tried without */
 	}
 	struct doctor_options options = {.sandboxes_fd = site.state.sandboxes_fd,
-					 .is_rootless = is_rootless,
-					 .id_count = site_worker_count(&site)};
+	                                 .is_rootless = is_rootless,
+	                                 .id_count = site_worker_count(&site)};
 	doctor_run(&options, on_check, ctx);
 	return 0;
 }

@@ -1,11 +1,12 @@
 /*
- * Who: the broker's loop. Capabilities: whatever opening the path again needs. Bytes: paths the kernel
- * prints for a descriptor; a `grants` file root wrote. Gone at the end: descriptors of used and expired
- * grants.
+ * Who: the broker's loop. Capabilities: whatever opening the path again needs. Bytes: paths the
+ * kernel prints for a descriptor; a `grants` file root wrote. Gone at the end: descriptors of used
+ * and expired grants.
  *
  * The descriptor comes from the command line's mount namespace. Mounts can only be cloned in the
- * namespace they belong to, so the same object is opened again in ours, by the kernel's name for it, and
- * compared by device and inode: a path that leads elsewhere meanwhile is refused, not followed.
+ * namespace they belong to, so the same object is opened again in ours, by the kernel's name for
+ * it, and compared by device and inode: a path that leads elsewhere meanwhile is refused, not
+ * followed.
  */
 #include "broker/grant.h"
 
@@ -28,9 +29,13 @@ enum { GRANT_WALK_MAX = 256, GRANT_FILE_MAX = 128 * 1024 };
 
 /* Kernel interfaces in the shape of files: never something to hand to a sandbox. */
 static const long kernel_filesystems[] = {
-	PROC_SUPER_MAGIC,  SYSFS_MAGIC,	  CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
-	TRACEFS_MAGIC,	   SECURITYFS_MAGIC, BPF_FS_MAGIC,     DEVPTS_SUPER_MAGIC,  PSTOREFS_MAGIC,
-	EFIVARFS_MAGIC,	   SELINUX_MAGIC, NSFS_MAGIC,	      0x62656570 /* configfs */,
+	PROC_SUPER_MAGIC,   SYSFS_MAGIC,
+	CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
+	DEBUGFS_MAGIC,      TRACEFS_MAGIC,
+	SECURITYFS_MAGIC,   BPF_FS_MAGIC,
+	DEVPTS_SUPER_MAGIC, PSTOREFS_MAGIC,
+	EFIVARFS_MAGIC,     SELINUX_MAGIC,
+	NSFS_MAGIC,         0x62656570 /* configfs */,
 };
 
 void grant_done(struct grant *grant)
@@ -77,22 +82,25 @@ static int walks_through(int fd, const struct stat *wanted, size_t count)
 static int open_parent(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	auto_free char *parent = slash == path ? mem_strdup("/") : mem_strndup(path, (size_t)(slash - path));
+	auto_free char *parent =
+		slash == path ? mem_strdup("/") : mem_strndup(path, (size_t)(slash - path));
 	int fd = open(parent, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
-/* Neither contains the state directory nor lies in it: a sandbox that could write there would be its
- * own keeper. Also for a folder of it that is mounted somewhere else. */
+/* Neither contains the state directory nor lies in it: a sandbox that could write there would be
+ * its own keeper. Also for a folder of it that is mounted somewhere else. */
 static int check_apart(const struct state *state, int fd, const struct stat *st, const char *path,
-		       struct err *err)
+                       struct err *err)
 {
-	struct stat ours[4];
-	const int ours_fds[] = {state->dir_fd, state->sandboxes_fd, state->layers_fd, state->run_fd};
+	struct stat ours[4] = {0};
+	const int ours_fds[] = {state->dir_fd, state->sandboxes_fd, state->layers_fd,
+	                        state->run_fd};
 	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
 		if (fstat(ours_fds[i], &ours[i]) < 0)
 			return err_sys(err, errno, "look at the state directory");
-	auto_close int start = S_ISDIR(st->st_mode) ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open_parent(path);
+	auto_close int start =
+		S_ISDIR(st->st_mode) ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open_parent(path);
 	if (start < 0)
 		return err_set(err, ERR_INVALID, "%s cannot be reached", path);
 	int inside = walks_through(start, ours, ARRAY_LEN(ours));
@@ -109,7 +117,8 @@ static int check_apart(const struct state *state, int fd, const struct stat *st,
 static int check_kind(int fd, const struct stat *st, const char *path, struct err *err)
 {
 	if (!S_ISDIR(st->st_mode) && !S_ISREG(st->st_mode))
-		return err_set(err, ERR_FORBIDDEN, "%s is neither a folder nor a regular file", path);
+		return err_set(err, ERR_FORBIDDEN, "%s is neither a folder nor a regular file",
+		               path);
 	struct statfs fs;
 	if (fstatfs(fd, &fs) < 0)
 		return err_sys(err, errno, "look at %s", path);
@@ -131,10 +140,11 @@ static int check_path(const char *path, struct err *err)
 
 /* Opens path in our namespace and applies every rule. */
 static int open_checked(const struct state *state, const char *path, struct grant *ret,
-			struct stat *ret_st, struct err *err)
+                        struct stat *ret_st, struct err *err)
 {
 	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	auto_close int fd = root < 0 ? -errno : path_open_plain(root, path[1] ? path + 1 : ".", O_PATH, 0);
+	auto_close int fd =
+		root < 0 ? -errno : path_open_plain(root, path[1] ? path + 1 : ".", O_PATH, 0);
 	if (fd < 0)
 		return err_set(err, ERR_NOT_FOUND, "%s cannot be opened: %s", path, strerror(-fd));
 	if (fstat(fd, ret_st) < 0)
@@ -161,13 +171,13 @@ static int path_of(int fd, char *out, size_t size, struct err *err)
 }
 
 int grants_add(struct grants *grants, const struct state *state, int fd, bool read_only,
-	       struct id *ret_id, struct err *err)
+               struct id *ret_id, struct err *err)
 {
 	grants_expire(grants, io_boot_ms());
 	if (grants->count == GRANT_MAX)
 		return err_set(err, ERR_LIMITED, "%d grants wait for a launch already", GRANT_MAX);
 	auto_free char *path = mem_zalloc(LIMIT_PATH_LEN + 1);
-	struct stat given, found;
+	struct stat given = {0}, found = {0};
 	if (fstat(fd, &given) < 0)
 		return err_sys(err, errno, "look at the granted folder");
 	if (path_of(fd, path, LIMIT_PATH_LEN + 1, err) < 0)
@@ -214,12 +224,13 @@ static bool line_is(const char *line, size_t len, const char *id)
 }
 
 static int reopen(const struct state *state, int box_fd, const char *id, struct grant *ret,
-		  struct err *err)
+                  struct err *err)
 {
 	auto_free char *text = NULL;
 	size_t text_len;
 	if (box_fd < 0 || io_read_file(box_fd, "grants", GRANT_FILE_MAX, &text, &text_len) < 0)
-		return err_set(err, ERR_NOT_FOUND, "there is no grant %s (they last ten minutes)", id);
+		return err_set(err, ERR_NOT_FOUND, "there is no grant %s (they last ten minutes)",
+		               id);
 	for (const char *line = text; *line;) {
 		size_t len = strcspn(line, "\n");
 		if (line_is(line, len, id)) {
@@ -229,26 +240,27 @@ static int reopen(const struct state *state, int box_fd, const char *id, struct 
 			ret->read_only = memcmp(line + at - 3, "ro", 2) == 0;
 			if (!str_copy(ret->id.text, sizeof(ret->id.text), id))
 				return err_set(err, ERR_INVALID, "malformed grant id");
-			return check_path(path, err) < 0 ? -1 : open_checked(state, path, ret, &st, err);
+			return check_path(path, err) < 0 ? -1
+			                                 : open_checked(state, path, ret, &st, err);
 		}
 		line += len + (line[len] == '\n');
 	}
 	return err_set(err, ERR_NOT_FOUND, "there is no grant %s (they last ten minutes)", id);
 }
 
-int grants_use(struct grants *grants, const struct state *state, int box_fd, const char *id,
-	       bool read_only, struct grant *ret, struct err *err)
+int grants_use(struct grants *grants, const struct state *state, const struct grant_use *use,
+               struct grant *ret, struct err *err)
 {
 	*ret = (struct grant){.fd = -1};
 	grants_expire(grants, io_boot_ms());
 	size_t i = 0;
-	while (i < grants->count && !str_eq(grants->items[i].id.text, id))
+	while (i < grants->count && !str_eq(grants->items[i].id.text, use->id))
 		i++;
 	if (i < grants->count)
 		*ret = take_at(grants, i);
-	else if (reopen(state, box_fd, id, ret, err) < 0)
+	else if (reopen(state, use->box_fd, use->id, ret, err) < 0)
 		return -1;
-	if (ret->read_only && !read_only) {
+	if (ret->read_only && !use->read_only) {
 		err_set(err, ERR_FORBIDDEN, "%s was granted for reading only", ret->path);
 		grant_done(ret);
 		return -1;
@@ -264,8 +276,8 @@ int grants_record(int box_fd, const struct grant *items, size_t count, struct er
 	buf_init(&buf, GRANT_FILE_MAX);
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = buf_printf(&buf, "%s\t%s\t%s\n", items[i].id.text, items[i].read_only ? "ro" : "rw",
-			       items[i].path);
+		r = buf_printf(&buf, "%s\t%s\t%s\n", items[i].id.text,
+		               items[i].read_only ? "ro" : "rw", items[i].path);
 	if (r == 0) {
 		auto_free char *text = buf_take_string(&buf);
 		r = box_write(box_fd, "grants", text);

@@ -1,8 +1,8 @@
 /*
  * Grants: host folders and files a person lets a sandbox see. They enter the broker only as O_PATH
- * descriptors from the command line (decision 1); the daemon knows them by id. A grant lives until a
- * launch uses it, or ten minutes. What a sandbox was given is written down in its directory, so that
- * starting it again later can reopen the same path, with the same checks.
+ * descriptors from the command line (decision 1); the daemon knows them by id. A grant lives until
+ * a launch uses it, or ten minutes. What a sandbox was given is written down in its directory, so
+ * that starting it again later can reopen the same path, with the same checks.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ enum { GRANT_MAX = 256, GRANT_LIFE_MS = 10 * 60 * 1000 };
 
 struct grant {
 	struct id id;
-	int fd; /* owned; in the broker's mount namespace */
+	int fd;      /* owned; in the broker's mount namespace */
 	uid_t owner; /* of the folder: whose files become the agent's */
 	bool read_only;
 	uint64_t expires_ms; /* CLOCK_BOOTTIME */
@@ -32,17 +32,22 @@ struct grants {
 void grants_done(struct grants *grants);
 /* Checks what fd is, and takes it in. Does not take fd. ERR_FORBIDDEN, ERR_INVALID, ERR_LIMITED. */
 int grants_add(struct grants *grants, const struct state *state, int fd, bool read_only,
-	       struct id *ret_id, struct err *err) NODISCARD;
+               struct id *ret_id, struct err *err) NODISCARD;
 /* Drops what expired. */
 void grants_expire(struct grants *grants, uint64_t now_ms);
 
-/*
- * The grant for one mount of a sandbox's launch: taken out of the list, or reopened from what
- * box_fd's `grants` file says. *ret is the caller's (grant_done). ERR_FORBIDDEN for a read-write
- * mount of a read-only grant; ERR_NOT_FOUND.
- */
-int grants_use(struct grants *grants, const struct state *state, int box_fd, const char *id,
-	       bool read_only, struct grant *ret, struct err *err) NODISCARD;
+/* One mount of a sandbox's launch. */
+struct grant_use {
+	const char *id;
+	bool read_only;
+	int box_fd; /* whose `grants` file may know it; -1: none */
+};
+
+/* The grant for it: taken out of the list, or reopened from what the sandbox's `grants` file says.
+ * *ret is the caller's (grant_done). ERR_FORBIDDEN for a read-write mount of a read-only grant;
+ * ERR_NOT_FOUND. */
+int grants_use(struct grants *grants, const struct state *state, const struct grant_use *use,
+               struct grant *ret, struct err *err) NODISCARD;
 void grant_done(struct grant *grant);
 /* Writes a sandbox's grants down in its directory. */
 int grants_record(int box_fd, const struct grant *items, size_t count, struct err *err) NODISCARD;

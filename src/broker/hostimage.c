@@ -1,9 +1,10 @@
 /*
- * Who: the broker at start, and a task. Capabilities: SYS_ADMIN to start the worker. Bytes: `host` files
- * root wrote; the worker's answer. Gone at the end: half-made layers (built as ".new-…" and renamed).
+ * Who: the broker at start, and a task. Capabilities: SYS_ADMIN to start the worker. Bytes: `host`
+ * files root wrote; the worker's answer. Gone at the end: half-made layers (built as ".new-…" and
+ * renamed).
  *
- * A layer of a host image has a file `host` beside its tree, with the fingerprint of what it was made
- * from. Ids sort by creation, so the greatest one is the current one.
+ * A layer of a host image has a file `host` beside its tree, with the fingerprint of what it was
+ * made from. Ids sort by creation, so the greatest one is the current one.
  */
 #include "broker/hostimage.h"
 
@@ -36,13 +37,16 @@ static char *known_fingerprint(const struct site *site, const char *layer_id)
 	auto_free char *path = mem_printf("%s/host", layer_id);
 	char *text = NULL;
 	size_t len;
-	if (!*layer_id || io_read_file(site->state.layers_fd, path, FINGERPRINT_MAX, &text, &len) < 0)
+	if (!*layer_id ||
+	    io_read_file(site->state.layers_fd, path, FINGERPRINT_MAX, &text, &len) < 0)
 		return mem_strdup("");
 	return text;
 }
 
-/* 1: built into tree_fd; 0: what is known is still right. *ret is the fingerprint; the caller frees. */
-static int ask_worker(const struct site *site, int tree_fd, const char *known, char **ret, struct err *err)
+/* 1: built into tree_fd; 0: what is known is still right. *ret is the fingerprint; the caller
+ * frees. */
+static int ask_worker(const struct site *site, int tree_fd, const char *known, char **ret,
+                      struct err *err)
 {
 	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
@@ -117,7 +121,8 @@ static int drop_replaced(const char *id, void *ctx)
 {
 	struct site *site = ctx;
 	struct err err = {0};
-	if (!str_eq(id, site->host_layer) && hostimage_is(site, id) && layer_remove(site, id, &err) < 0)
+	if (!str_eq(id, site->host_layer) && hostimage_is(site, id) &&
+	    layer_remove(site, id, &err) < 0)
 		log_debug("replaced host image stays", LOG_STR("layer", id), LOG_ERR(&err));
 	return 0;
 }
@@ -136,6 +141,6 @@ int hostimage_prepare(struct site *site, struct err *err)
 	if (hostimage_refresh(site, &id, err) < 0)
 		return -1;
 	return str_copy(site->host_layer, sizeof(site->host_layer), id.text)
-		       ? 0
-		       : err_set(err, ERR_INTERNAL, "malformed layer id");
+	               ? 0
+	               : err_set(err, ERR_INTERNAL, "malformed layer id");
 }

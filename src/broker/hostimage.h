@@ -1,7 +1,7 @@
 /*
- * The layer of the host image: what lies around this machine's own /usr (which the keeper binds). Built
- * by a worker, with the rights of nobody in particular; kept until this machine's /etc changes. The
- * broker only knows which layer is the current one.
+ * The layer of the host image: what lies around this machine's own /usr (which the keeper binds).
+ * Built by a worker, with the rights of nobody in particular; kept until this machine's /etc
+ * changes. The broker only knows which layer is the current one.
  */
 #pragma once
 

@@ -11,7 +11,7 @@
 #include "broker/zygote.h"
 
 int job_new(struct broker *broker, enum wire_type type, uint64_t request, struct job **ret,
-	    struct err *err)
+            struct err *err)
 {
 	if (broker->job_count >= JOB_MAX)
 		return err_set(err, ERR_LIMITED, "%d operations are under way already", JOB_MAX);
@@ -73,7 +73,7 @@ static void on_answer(struct loop_source *source, uint32_t events, void *ctx)
 		return;
 	if (r <= 0) {
 		err_set(&err, r == 0 ? ERR_INTERNAL : ERR_PROTOCOL, "the process that did it %s",
-			r == 0 ? "died" : "answered nonsense");
+		        r == 0 ? "died" : "answered nonsense");
 		finish(job, NULL, &err);
 		return;
 	}
@@ -89,8 +89,8 @@ static void on_timeout(struct loop_timer *timer, void *ctx)
 	finish(ctx, NULL, &err);
 }
 
-int job_send(struct job *job, struct zygote *zygote, const struct wire_out *out, uint64_t timeout_ms,
-	     job_on_done on_done, struct err *err)
+int job_send(struct job *job, struct zygote *zygote, const struct wire_out *out,
+             uint64_t timeout_ms, job_on_done on_done, struct err *err)
 {
 	job->on_done = on_done;
 	int r = io_set_nonblock(job->sock, true);

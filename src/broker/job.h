@@ -1,6 +1,6 @@
 /*
- * A job: something a zygote's child does for us, and what happens with its answer. The child holds the
- * other end of the job's socket, so its death is an answer, too.
+ * A job: something a zygote's child does for us, and what happens with its answer. The child holds
+ * the other end of the job's socket, so its death is an answer, too.
  */
 #pragma once
 
@@ -29,8 +29,8 @@ struct job {
 	struct loop_timer timer;
 	job_on_done on_done;
 
-	enum wire_type type; /* what was asked for */
-	uint64_t request;    /* of the daemon; 0: nobody waits */
+	enum wire_type type;            /* what was asked for */
+	uint64_t request;               /* of the daemon; 0: nobody waits */
 	char sandbox[LIMIT_ID_LEN + 1]; /* "" when it is about none */
 	int slot;                       /* the sandbox's; -1: none */
 	bool keep_files;                /* launch: the directory was there before */
@@ -39,10 +39,10 @@ struct job {
 
 /* ERR_LIMITED when too many wait. */
 int job_new(struct broker *broker, enum wire_type type, uint64_t request, struct job **ret,
-	    struct err *err) NODISCARD;
+            struct err *err) NODISCARD;
 /* Hands the message to the zygote and waits for the answer. On failure the job is gone. */
-int job_send(struct job *job, struct zygote *zygote, const struct wire_out *out, uint64_t timeout_ms,
-	     job_on_done on_done, struct err *err) NODISCARD;
+int job_send(struct job *job, struct zygote *zygote, const struct wire_out *out,
+             uint64_t timeout_ms, job_on_done on_done, struct err *err) NODISCARD;
 /* Without calling on_done. */
 void job_free(struct job *job);
 void job_free_all(struct broker *broker);

@@ -1,7 +1,7 @@
 /*
- * Who: the broker at start (sweep, host image) and task children. Capabilities: CHOWN, DAC_OVERRIDE;
- * SYS_ADMIN to start a worker. Bytes: none of an archive; the worker's answer through wire_parse, handed
- * on unread. Gone at the end: staging directories.
+ * Who: the broker at start (sweep, host image) and task children. Capabilities: CHOWN,
+ * DAC_OVERRIDE; SYS_ADMIN to start a worker. Bytes: none of an archive; the worker's answer through
+ * wire_parse, handed on unread. Gone at the end: staging directories.
  */
 #include "broker/layer.h"
 
@@ -44,7 +44,8 @@ int layer_commit(const struct site *site, const char *id, struct err *err)
 /* One sync for all trees instead of one for each of their files. */
 static int sync_layers(const struct site *site, struct err *err)
 {
-	return syncfs(site->state.layers_fd) < 0 ? err_sys(err, errno, "put the layers on disk") : 0;
+	return syncfs(site->state.layers_fd) < 0 ? err_sys(err, errno, "put the layers on disk")
+	                                         : 0;
 }
 
 int layer_open_tree(const struct site *site, const char *id, struct err *err)
@@ -70,14 +71,16 @@ static int remove_tree(const struct site *site, int dir_fd, const char *name, st
 /* A directory of layers/, whichever name it has. What root made itself needs no worker. */
 static int remove_named(const struct site *site, const char *name, struct err *err)
 {
-	auto_close int dir = path_open_plain(site->state.layers_fd, name, O_RDONLY | O_DIRECTORY, 0);
+	auto_close int dir =
+		path_open_plain(site->state.layers_fd, name, O_RDONLY | O_DIRECTORY, 0);
 	if (dir == -ENOENT)
 		return 0;
 	if (dir < 0)
 		return err_sys(err, -dir, "open layer %s", name);
 	struct stat st;
 	bool is_ours = fstatat(dir, "host", &st, AT_SYMLINK_NOFOLLOW) == 0;
-	if (!is_ours && (remove_tree(site, dir, "tree", err) < 0 || remove_tree(site, dir, "new", err) < 0))
+	if (!is_ours &&
+	    (remove_tree(site, dir, "tree", err) < 0 || remove_tree(site, dir, "new", err) < 0))
 		return -1;
 	int r = path_remove_below(dir);
 	if (r < 0)
@@ -92,7 +95,8 @@ void layer_abandon(const struct site *site, const char *id)
 	auto_free char *name = mem_printf(NEW_PREFIX "%s", id);
 	struct err err = {0};
 	if (remove_named(site, name, &err) < 0)
-		log_warn("half-made layer stays until the next start", LOG_STR("layer", id), LOG_ERR(&err));
+		log_warn("half-made layer stays until the next start", LOG_STR("layer", id),
+		         LOG_ERR(&err));
 }
 
 struct usage {
@@ -129,7 +133,7 @@ int layer_remove(const struct site *site, const char *id, struct err *err)
 }
 
 static int each(const struct site *site, bool (*is_wanted)(const char *name),
-		int (*fn)(const char *name, void *ctx), void *ctx)
+                int (*fn)(const char *name, void *ctx), void *ctx)
 {
 	int copy = openat(site->state.layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
@@ -214,7 +218,7 @@ struct import {
 
 /* The worker writes to .new-<stage>/new: l0 (lowest), l1, … */
 static int run_worker(int tree_fd, const struct import *import, int archive_fd, const char *format,
-		      struct wire_out *answer, struct err *err)
+                      struct wire_out *answer, struct err *err)
 {
 	struct worker worker;
 	int r = worker_start(&worker, import->site, tree_fd, err);
@@ -231,7 +235,8 @@ static int run_worker(int tree_fd, const struct import *import, int archive_fd, 
 		r = worker_call(&worker, &out, LAYER_UNPACK_MS, bytes, &msg, err);
 		if (r == 0) {
 			const uint8_t *config = wire_blob(&msg, FIELD_CONFIG_JSON, &len);
-			wire_put_u64(answer, FIELD_BYTES_COUNT, wire_u64(&msg, FIELD_BYTES_COUNT, 0));
+			wire_put_u64(answer, FIELD_BYTES_COUNT,
+			             wire_u64(&msg, FIELD_BYTES_COUNT, 0));
 			wire_put_u64(answer, FIELD_ENTRIES, wire_u64(&msg, FIELD_ENTRIES, 0));
 			wire_put_str(answer, FIELD_FORMAT, wire_str(&msg, FIELD_FORMAT, format));
 			if (config)
@@ -250,7 +255,8 @@ static int take_layer(struct import *import, int tree_fd, struct err *err)
 	(void)snprintf(name, sizeof(name), "l%zu", import->count);
 	struct stat st;
 	if (fstatat(tree_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : err_sys(err, errno, "look at layer %zu", import->count);
+		return errno == ENOENT ? 0
+		                       : err_sys(err, errno, "look at layer %zu", import->count);
 	if (!S_ISDIR(st.st_mode) || import->count == LIMIT_LAYERS)
 		return err_set(err, ERR_PROTOCOL, "the worker left something that is no layer");
 	struct id id = id_new("ly");
@@ -264,7 +270,7 @@ static int take_layer(struct import *import, int tree_fd, struct err *err)
 }
 
 static int import_staged(struct import *import, int stage_fd, int archive_fd, const char *format,
-			 struct wire_out *answer, struct err *err)
+                         struct wire_out *answer, struct err *err)
 {
 	uint32_t root = site_stored_id(import->site, 0);
 	auto_close int tree = path_dir(stage_fd, "new", 0755);
@@ -291,8 +297,8 @@ static int import_staged(struct import *import, int stage_fd, int archive_fd, co
 	return r;
 }
 
-int layer_import(const struct site *site, int archive_fd, const char *format, struct wire_out *answer,
-		 struct err *err)
+int layer_import(const struct site *site, int archive_fd, const char *format,
+                 struct wire_out *answer, struct err *err)
 {
 	struct import *import = mem_new(struct import);
 	import->site = site;

@@ -1,6 +1,7 @@
 /*
- * Stored layers, layers/<layer id>/tree: made under a name nobody uses (".new-<id>") and renamed when
- * complete, so a layer that exists is whole. Trees an archive decided about are touched by a worker only.
+ * Stored layers, layers/<layer id>/tree: made under a name nobody uses (".new-<id>") and renamed
+ * when complete, so a layer that exists is whole. Trees an archive decided about are touched by a
+ * worker only.
  */
 #pragma once
 
@@ -25,5 +26,5 @@ int layer_each(const struct site *site, int (*fn)(const char *id, void *ctx), vo
 int layer_sweep(struct site *site) NODISCARD;
 /* Unpacks an archive (a regular file) as layers; fills LAYER*, BYTES_COUNT, ENTRIES, FORMAT and
  * CONFIG_JSON into answer. */
-int layer_import(const struct site *site, int archive_fd, const char *format, struct wire_out *answer,
-		 struct err *err) NODISCARD;
+int layer_import(const struct site *site, int archive_fd, const char *format,
+                 struct wire_out *answer, struct err *err) NODISCARD;

@@ -1,6 +1,7 @@
 /*
- * Who: the broker's loop. Capabilities: none used. Bytes: messages of cloched, which is half trusted:
- * through wire_parse, then the op table. Gone at the end: descriptors it sent that no op took.
+ * Who: the broker's loop. Capabilities: none used. Bytes: messages of cloched, which is half
+ * trusted: through wire_parse, then the op table. Gone at the end: descriptors it sent that no op
+ * took.
  */
 #include "broker/line.h"
 

@@ -1,13 +1,13 @@
 /*
  * OP_LAUNCH: from a half-trusted request to a SLOT message for the launch zygote.
  *
- * Who: the broker's loop. Capabilities: CHOWN for the new directory. Bytes: the daemon's message. Gone at
- * the end: descriptors of layers and grants (the message carries copies).
+ * Who: the broker's loop. Capabilities: CHOWN for the new directory. Bytes: the daemon's message.
+ * Gone at the end: descriptors of layers and grants (the message carries copies).
  *
- * Why this is safe: the daemon chooses an id, limits within the table's ranges, layers and grants by id,
- * targets inside. Everything with power over the host (id range, keeper uid, program, directories,
- * descriptors, cgroup name) is chosen here. A SLOT message is written field by field from checked
- * values; nothing of the request is copied unseen.
+ * Why this is safe: the daemon chooses an id, limits within the table's ranges, layers and grants
+ * by id, targets inside. Everything with power over the host (id range, keeper uid, program,
+ * directories, descriptors, cgroup name) is chosen here. A SLOT message is written field by field
+ * from checked values; nothing of the request is copied unseen.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,8 +35,12 @@ static const struct {
 	enum wire_field field;
 	const char *limit;
 } limit_fields[] = {
-	{FIELD_MEMORY, "memory"}, {FIELD_CPU_MILLI, "cpu"}, {FIELD_PIDS, "pids"},
-	{FIELD_DISK, "disk"},	  {FIELD_INODES, "inodes"}, {FIELD_NOFILE, "nofile"},
+	{FIELD_MEMORY, "memory"},
+	{FIELD_CPU_MILLI, "cpu"},
+	{FIELD_PIDS, "pids"},
+	{FIELD_DISK, "disk"},
+	{FIELD_INODES, "inodes"},
+	{FIELD_NOFILE, "nofile"},
 	{FIELD_OUTPUT_RATE, "output_rate"},
 };
 
@@ -86,7 +90,8 @@ static bool is_hostname(const char *name)
 {
 	size_t len = strlen(name);
 	return len > 0 && len <= LIMIT_NAME_LEN &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+	               len;
 }
 
 static int check_words(const struct launching *launching, struct err *err)
@@ -147,8 +152,9 @@ static int add_mount(struct launching *launching, const char *text, struct err *
 		return err_set(err, ERR_INVALID, "malformed grant id");
 	if (spec_check_path("mount target", path, err) < 0)
 		return -1;
-	if (grants_use(&launching->broker->grants, &launching->broker->site.state, launching->box, grant,
-		       str_eq(mode + 1, "ro"), &mount->grant, err) < 0)
+	struct grant_use use = {grant, str_eq(mode + 1, "ro"), launching->box};
+	if (grants_use(&launching->broker->grants, &launching->broker->site.state, &use,
+	               &mount->grant, err) < 0)
 		return -1;
 	launching->mount_count++;
 	(void)snprintf(mount->text, sizeof(mount->text), "%s\t%s\t%s", grant, path, mode + 1);
@@ -213,7 +219,7 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 	wire_put_str(out, FIELD_HOSTNAME, wire_str(msg, FIELD_HOSTNAME, "cloche"));
 	const char *backend = wire_str(msg, FIELD_DISK_BACKEND, "auto");
 	wire_put_str(out, FIELD_DISK_BACKEND,
-		     str_eq(backend, "auto") ? disk_name(site->disk_backend) : backend);
+	             str_eq(backend, "auto") ? disk_name(site->disk_backend) : backend);
 	wire_put_u64(out, FIELD_DEGRADED, wire_u64(msg, FIELD_DEGRADED, 0) != 0);
 	wire_put_u64(out, FIELD_DEADLINE_MS, wire_u64(msg, FIELD_DEADLINE_MS, 0));
 	wire_put_u64(out, FIELD_RANGE_BASE, launching->meta.range_base);
@@ -225,10 +231,11 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 		wire_put_u64(out, limit_fields[i].field, launching->limits[i]);
 	for (size_t i = 0; i < launching->meta.layer_count; i++)
 		wire_put_str(out, FIELD_LAYER,
-			     launching->is_host[i] ? "host" : launching->meta.layers[i]);
+		             launching->is_host[i] ? "host" : launching->meta.layers[i]);
 	for (size_t i = 0; i < launching->mount_count; i++) {
 		char owner[16];
-		(void)snprintf(owner, sizeof(owner), "%u", (unsigned)launching->mounts[i].grant.owner);
+		(void)snprintf(owner, sizeof(owner), "%u",
+		               (unsigned)launching->mounts[i].grant.owner);
 		wire_put_str(out, FIELD_MOUNT, launching->mounts[i].text);
 		wire_put_str(out, FIELD_SOURCE_UID, owner);
 	}
@@ -254,7 +261,8 @@ static void on_undone(struct job *job, struct wire_msg *answer, const struct err
 	if (answer && job->slot >= 0)
 		slots_free(&job->broker->slots, (unsigned)job->slot);
 	if (!answer)
-		log_warn("a failed launch is not undone yet", LOG_STR("sandbox", job->sandbox), LOG_ERR(err));
+		log_warn("a failed launch is not undone yet", LOG_STR("sandbox", job->sandbox),
+		         LOG_ERR(err));
 	/* What the launch itself said, kept until its leftovers were gone. */
 	line_answer_result(&job->broker->line, job->request, job->cause);
 }
@@ -324,7 +332,8 @@ static void take_back(struct launching *launching)
 		slots_free(&launching->broker->slots, (unsigned)launching->meta.slot);
 	launching->meta.slot = -1;
 	if (!launching->is_new) {
-		(void)!box_write_meta(launching->box, &launching->meta); /* it says "no slot" or is stale */
+		(void)!box_write_meta(launching->box,
+		                      &launching->meta); /* it says "no slot" or is stale */
 		return;
 	}
 	/* What stays is found by the next start. */
@@ -337,7 +346,7 @@ static int make_and_send(struct launching *launching, struct err *err)
 {
 	const struct site *site = &launching->broker->site;
 	if (box_make(site->state.sandboxes_fd, launching->id, site->daemon.gid, &launching->box,
-		     &launching->is_new, err) < 0)
+	             &launching->is_new, err) < 0)
 		return -1;
 	if (!launching->is_new && box_is_alive(launching->box))
 		return err_set(err, ERR_CONFLICT, "sandbox %s runs already", launching->id);
@@ -365,7 +374,8 @@ int op_launch(struct broker *broker, struct wire_msg *msg, struct err *err)
 	if (broker->is_stopping)
 		r = err_set(err, ERR_UNAVAILABLE, "cloche is stopping");
 	else if (job_is_busy(broker, launching->id))
-		r = err_set(err, ERR_CONFLICT, "something is under way for %s: ask again", launching->id);
+		r = err_set(err, ERR_CONFLICT, "something is under way for %s: ask again",
+		            launching->id);
 	if (r == 0 && check_limits(launching, err) == 0 && check_words(launching, err) == 0 &&
 	    open_layers(launching, err) == 0)
 		r = make_and_send(launching, err);

@@ -1,7 +1,8 @@
 /*
- * Who: the broker's loop, root (or root of its user namespace). Capabilities: all of the broker's, used by
- * the zygotes it asks. Bytes: messages of cloched, only through wire getters; no path, no program, no
- * filter, no id range ever comes from them. Gone at the end: descriptors no handler took.
+ * Who: the broker's loop, root (or root of its user namespace). Capabilities: all of the broker's,
+ * used by the zygotes it asks. Bytes: messages of cloched, only through wire getters; no path, no
+ * program, no filter, no id range ever comes from them. Gone at the end: descriptors no handler
+ * took.
  */
 #include "broker/ops.h"
 
@@ -76,11 +77,13 @@ static int check_structure(const struct op *op, const struct wire_msg *msg, stru
 	if (msg->request == 0)
 		return err_set(err, ERR_PROTOCOL, "%s without a request number", op->name);
 	if (msg->fd_count != op->fds)
-		return err_set(err, ERR_PROTOCOL, "%s with %zu descriptors", op->name, msg->fd_count);
+		return err_set(err, ERR_PROTOCOL, "%s with %zu descriptors", op->name,
+		               msg->fd_count);
 	for (size_t i = 0; i < ARRAY_LEN(single_fields); i++)
-		if ((op->needs & single_fields[i].need) && wire_count(msg, single_fields[i].field) != 1)
+		if ((op->needs & single_fields[i].need) &&
+		    wire_count(msg, single_fields[i].field) != 1)
 			return err_set(err, ERR_PROTOCOL, "%s without its %s", op->name,
-				       single_fields[i].name);
+			               single_fields[i].name);
 	if ((op->needs & NEEDS_LAYERS) && wire_count(msg, FIELD_LAYER) == 0)
 		return err_set(err, ERR_PROTOCOL, "%s without layers", op->name);
 	return 0;
@@ -91,7 +94,8 @@ static int check_ids(const struct op *op, const struct wire_msg *msg, struct err
 	for (size_t i = 0; i < ARRAY_LEN(single_fields); i++) {
 		if (!(op->needs & single_fields[i].need) || !single_fields[i].prefix)
 			continue;
-		if (!id_is_valid(wire_str(msg, single_fields[i].field, ""), single_fields[i].prefix))
+		if (!id_is_valid(wire_str(msg, single_fields[i].field, ""),
+		                 single_fields[i].prefix))
 			return err_set(err, ERR_INVALID, "malformed %s id", single_fields[i].name);
 	}
 	return 0;
@@ -131,8 +135,8 @@ static const struct {
 	enum { RELAY_NUMBER, RELAY_STRINGS, RELAY_BYTES } kind;
 } relayed[] = {
 	{FIELD_BYTES_COUNT, RELAY_NUMBER}, {FIELD_ENTRIES, RELAY_NUMBER},
-	{FIELD_LAYER, RELAY_STRINGS},	   {FIELD_CHECK, RELAY_STRINGS},
-	{FIELD_FORMAT, RELAY_STRINGS},	   {FIELD_CONFIG_JSON, RELAY_BYTES},
+	{FIELD_LAYER, RELAY_STRINGS},      {FIELD_CHECK, RELAY_STRINGS},
+	{FIELD_FORMAT, RELAY_STRINGS},     {FIELD_CONFIG_JSON, RELAY_BYTES},
 };
 
 static void relay_field(struct wire_out *out, const struct wire_msg *answer, size_t i)
@@ -167,8 +171,8 @@ void ops_relay(struct job *job, struct wire_msg *answer, const struct err *err)
 }
 
 /* A job of the tasks zygote whose answer is relayed; out has the message but not yet the socket. */
-static int start_task(struct broker *broker, const struct wire_msg *msg,
-		      struct job **ret, struct wire_out *out, struct err *err)
+static int start_task(struct broker *broker, const struct wire_msg *msg, struct job **ret,
+                      struct wire_out *out, struct err *err)
 {
 	if (job_new(broker, msg->type, msg->request, ret, err) < 0)
 		return -1;
@@ -186,9 +190,9 @@ static void on_reaped(struct job *job, struct wire_msg *answer, const struct err
 
 /*
  * Why this is safe: the id has the shape of an id, so it names nothing outside sandboxes/; what is
- * killed is what root itself wrote down as this sandbox's keeper (checked by start time and boot id) and
- * what sits in the cgroup of that name; files of a sandbox are walked by a worker. The worst a hostile
- * daemon does is to end and delete sandboxes, which it may.
+ * killed is what root itself wrote down as this sandbox's keeper (checked by start time and boot
+ * id) and what sits in the cgroup of that name; files of a sandbox are walked by a worker. The
+ * worst a hostile daemon does is to end and delete sandboxes, which it may.
  */
 int op_reap(struct broker *broker, struct wire_msg *msg, struct err *err)
 {
@@ -261,8 +265,9 @@ int op_list(struct broker *broker, struct wire_msg *msg, struct err *err)
 }
 
 /*
- * Why this is safe: the archive is a descriptor the daemon could read itself, must be a regular file,
- * and is read by a worker in a jail that reaches nothing but a fresh directory. The layer ids are ours.
+ * Why this is safe: the archive is a descriptor the daemon could read itself, must be a regular
+ * file, and is read by a worker in a jail that reaches nothing but a fresh directory. The layer ids
+ * are ours.
  */
 int op_import(struct broker *broker, struct wire_msg *msg, struct err *err)
 {
@@ -286,8 +291,8 @@ int op_import(struct broker *broker, struct wire_msg *msg, struct err *err)
 }
 
 /*
- * Why this is safe: the id has the shape of a layer id, so nothing outside layers/ is named; a layer a
- * running sandbox stands on stays; the tree is emptied by a worker.
+ * Why this is safe: the id has the shape of a layer id, so nothing outside layers/ is named; a
+ * layer a running sandbox stands on stays; the tree is emptied by a worker.
  */
 int op_layer_rm(struct broker *broker, struct wire_msg *msg, struct err *err)
 {

@@ -1,8 +1,8 @@
 /*
- * The closed table of operations (ops.def): what cloched, which is only half trusted, can make root do.
- * Two kinds of refusal. A message that no honest daemon sends (unknown, malformed, without a field it
- * needs, with descriptors it must not have) is fatal: the daemon is killed and started anew. A value
- * that is out of range or names nothing gets an ERROR answer.
+ * The closed table of operations (ops.def): what cloched, which is only half trusted, can make root
+ * do. Two kinds of refusal. A message that no honest daemon sends (unknown, malformed, without a
+ * field it needs, with descriptors it must not have) is fatal: the daemon is killed and started
+ * anew. A value that is out of range or names nothing gets an ERROR answer.
  */
 #pragma once
 

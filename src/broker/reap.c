@@ -1,8 +1,8 @@
 /*
- * Who: a task child or `cloche stop`, root (or root of its user namespace). Capabilities: KILL, CHOWN,
- * DAC_OVERRIDE, SYS_ADMIN (to start a worker). Bytes: files root wrote, answers of keepers and workers
- * through wire_parse. Gone at the end: the keeper, the cgroup, the socket, and without keep_files
- * everything below sandboxes/<id>.
+ * Who: a task child or `cloche stop`, root (or root of its user namespace). Capabilities: KILL,
+ * CHOWN, DAC_OVERRIDE, SYS_ADMIN (to start a worker). Bytes: files root wrote, answers of keepers
+ * and workers through wire_parse. Gone at the end: the keeper, the cgroup, the socket, and without
+ * keep_files everything below sandboxes/<id>.
  *
  * Order: processes before files, files before `meta`, `meta` before the directory. Whatever is left
  * after a crash still says what it belongs to.
@@ -48,7 +48,8 @@ static int open_keeper(int box_fd)
 {
 	struct box_keeper keeper;
 	char boot[37];
-	if (box_read_keeper(box_fd, &keeper) < 0 || proc_boot_id(boot) < 0 || !str_eq(boot, keeper.boot))
+	if (box_read_keeper(box_fd, &keeper) < 0 || proc_boot_id(boot) < 0 ||
+	    !str_eq(boot, keeper.boot))
 		return -ESRCH;
 	auto_close int pidfd = proc_pidfd_open(keeper.pid);
 	if (pidfd < 0)
@@ -115,7 +116,8 @@ static int remove_disk(const struct site *site, int box_fd, struct err *err)
 		return err_sys(err, errno, "hand over the disk");
 	if (worker_remove(site, disk, err) < 0)
 		return -1;
-	return unlinkat(box_fd, "disk", AT_REMOVEDIR) < 0 ? err_sys(err, errno, "remove the disk") : 0;
+	return unlinkat(box_fd, "disk", AT_REMOVEDIR) < 0 ? err_sys(err, errno, "remove the disk")
+	                                                  : 0;
 }
 
 static int remove_box(const struct site *site, const char *id, int box_fd, struct err *err)
@@ -205,7 +207,7 @@ static void wait_until(const struct stop_list *list, uint64_t deadline_ms)
 		uint64_t now = io_boot_ms();
 		if (list->items[i].pidfd >= 0)
 			(void)wait_pidfd(list->items[i].pidfd,
-					 now < deadline_ms ? (int)(deadline_ms - now) : 0);
+			                 now < deadline_ms ? (int)(deadline_ms - now) : 0);
 	}
 }
 

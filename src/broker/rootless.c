@@ -37,21 +37,29 @@ static uint64_t sysctl_number(const char *path, uint64_t otherwise)
 	return str_to_u64(text, &value) < 0 ? otherwise : value;
 }
 
+/* Each is a sentence with its remedy. */
+static const char by_apparmor[] =
+	"AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns=1): "
+	"install cloche's AppArmor profile with `make install`, or set it to 0";
+static const char by_sysctl[] = "user namespaces are switched off for ordinary users: "
+				"set kernel.unprivileged_userns_clone=1, or run as root";
+static const char by_count[] =
+	"no more user namespaces are allowed: raise user.max_user_namespaces";
+static const char by_kernel[] =
+	"this kernel has no user namespaces: boot one with CONFIG_USER_NS, or run as root";
+static const char by_policy[] =
+	"user namespaces are forbidden here (a container's filter or security policy): "
+	"allow them, or run as root";
+
 const char *rootless_reason(int sys)
 {
 	if (sysctl_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) != 0)
-		return "AppArmor restricts user namespaces "
-		       "(kernel.apparmor_restrict_unprivileged_userns=1): install cloche's AppArmor "
-		       "profile with `make install`, or set it to 0";
+		return by_apparmor;
 	if (sysctl_number("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
-		return "user namespaces are switched off for ordinary users: set "
-		       "kernel.unprivileged_userns_clone=1, or run as root";
+		return by_sysctl;
 	if (sys == ENOSPC || sysctl_number("/proc/sys/user/max_user_namespaces", 1) == 0)
-		return "no more user namespaces are allowed: raise user.max_user_namespaces";
-	if (sys == ENOSYS || sys == EINVAL)
-		return "this kernel has no user namespaces: boot one with CONFIG_USER_NS, or run as root";
-	return "user namespaces are forbidden here (a container's seccomp filter or security policy): "
-	       "allow them, or run as root";
+		return by_count;
+	return sys == ENOSYS || sys == EINVAL ? by_kernel : by_policy;
 }
 
 static const char *find_helper(const char *const *places)
@@ -61,7 +69,8 @@ static const char *find_helper(const char *const *places)
 	return *places;
 }
 
-static int run_helper(const char *const *places, pid_t pid, uint32_t own, uint32_t first, uint32_t count)
+static int run_helper(const char *const *places, pid_t pid, uint32_t own, uint32_t first,
+                      uint32_t count)
 {
 	const char *path = find_helper(places);
 	if (!path)
@@ -72,7 +81,7 @@ static int run_helper(const char *const *places, pid_t pid, uint32_t own, uint32
 	(void)snprintf(numbers[2], sizeof(numbers[2]), "%u", first);
 	(void)snprintf(numbers[3], sizeof(numbers[3]), "%u", count);
 	char *argv[] = {(char *)path, numbers[0], (char *)"0", numbers[1], (char *)"1",
-			(char *)"1", numbers[2], numbers[3], NULL};
+	                (char *)"1",  numbers[2], numbers[3],  NULL};
 	char *env[] = {NULL};
 	pid_t child = fork();
 	if (child == 0) {
@@ -105,14 +114,16 @@ static int write_maps(pid_t pid, struct site *site)
 			return 0;
 		}
 		log_warn("the ids of /etc/subuid cannot be used: one id for everything inside",
-			 LOG_STR("why", r == -ENOENT ? "newuidmap is not installed" : "newuidmap failed"));
+		         LOG_STR("why",
+		                 r == -ENOENT ? "newuidmap is not installed" : "newuidmap failed"));
 	}
 	struct ns_map uids = {0, geteuid(), 1};
 	struct ns_map gids = {0, getegid(), 1};
 	return ns_write_maps(pid, &uids, 1, &gids, 1, true);
 }
 
-/* The child's half: unshare, wait for the maps, become root inside. The pipe carries an errno up. */
+/* The child's half: unshare, wait for the maps, become root inside. The pipe carries an errno up.
+ */
 static int enter(int up, int down, struct site *site)
 {
 	int r = unshare(CLONE_NEWUSER) < 0 ? -errno : 0;
@@ -184,11 +195,11 @@ static void start_cloched(struct starter *starter, struct wire_msg *msg)
 	struct err err = {0};
 	pid_t pid = 0;
 	struct spawn spawn = {.cloched_fd = starter->cloched_fd,
-			      .wire_fd = msg->fds[0],
-			      .api_fd = msg->fds[1],
-			      .state_fd = state->dir_fd,
-			      .state_path = state->path,
-			      .log_level = starter->rootless->log_level};
+	                      .wire_fd = msg->fds[0],
+	                      .api_fd = msg->fds[1],
+	                      .state_fd = state->dir_fd,
+	                      .state_path = state->path,
+	                      .log_level = starter->rootless->log_level};
 	int r = spawn_cloched(&spawn, &pid, &err);
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, r < 0 ? WIRE_ERROR : WIRE_OK, msg->request);
@@ -218,14 +229,15 @@ static void on_signal(int signal, void *ctx)
 {
 	struct starter *starter = ctx;
 	if (signal != SIGCHLD) {
-		(void)kill(starter->broker, signal); /* our child: the number is its until we wait */
+		(void)kill(starter->broker,
+		           signal); /* our child: the number is its until we wait */
 		return;
 	}
 	int status;
 	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
 		if (pid == starter->broker)
-			loop_stop(starter->loop, WIFEXITED(status) ? WEXITSTATUS(status)
-								  : 128 + WTERMSIG(status));
+			loop_stop(starter->loop,
+			          WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
 static int run_starter(struct starter *starter, struct err *err)
@@ -261,7 +273,7 @@ static NORETURN void run_broker(struct rootless *rootless, const struct pipes *p
 int rootless_serve(struct rootless *rootless, struct err *err)
 {
 	auto_(pipes_done) struct pipes pipes;
-	int pair[2];
+	int pair[2] = {-1, -1};
 	int r = pipes_open(&pipes);
 	if (r == 0)
 		r = wire_pair(pair);
@@ -280,7 +292,7 @@ int rootless_serve(struct rootless *rootless, struct err *err)
 		r = err_sys(err, errno, "fork the broker");
 	else if ((r = map_child(starter.broker, pipes.up[0], pipes.down[1], rootless->site)) < 0)
 		r = r == -EPIPE ? err_set(err, ERR_INTERNAL, "the broker died at start")
-				: err_set(err, ERR_MISSING, "%s", rootless_reason(-r));
+		                : err_set(err, ERR_MISSING, "%s", rootless_reason(-r));
 	pipes_done(&pipes);
 	/* Only the broker holds the lock from here on; ours is the same open file. */
 	if (r == 0)

@@ -1,8 +1,8 @@
 /*
  * Who: a child made for one run; root (or root of a user namespace) until the program starts.
- * Capabilities: SETUID, SETGID, SETPCAP until they are dropped. Bytes: the program's output, kept as it
- * is. Gone before the program runs: capabilities, other descriptors, the environment; at the end:
- * everything it left running.
+ * Capabilities: SETUID, SETGID, SETPCAP until they are dropped. Bytes: the program's output, kept
+ * as it is. Gone before the program runs: capabilities, other descriptors, the environment; at the
+ * end: everything it left running.
  */
 #include "broker/runner.h"
 
@@ -87,7 +87,8 @@ static bool take_some(int fd, struct runner_result *result)
 		return false;
 	size_t fits = MIN((size_t)len, buf_room(&result->output));
 	if (fits < (size_t)len || buf_put(&result->output, chunk, fits) < 0)
-		result->is_cut = true; /* the rest is read and dropped, so that the program goes on */
+		result->is_cut =
+			true; /* the rest is read and dropped, so that the program goes on */
 	return true;
 }
 
@@ -114,7 +115,8 @@ static void collect(int fd, int pidfd, uint64_t deadline_ms, struct runner_resul
 	}
 }
 
-/* Grandchildren come to us when their parents end (we are their subreaper): kill until none is left. */
+/* Grandchildren come to us when their parents end (we are their subreaper): kill until none is
+ * left. */
 static void sweep(void)
 {
 	for (int i = 0; i < RUNNER_SWEEPS; i++) {

@@ -1,6 +1,6 @@
 /*
- * The runner: runs a program of the host for somebody else's reason (a hook), as an unprivileged user
- * and without a shell. Blocking; called in a child that exists for this alone.
+ * The runner: runs a program of the host for somebody else's reason (a hook), as an unprivileged
+ * user and without a shell. Blocking; called in a child that exists for this alone.
  */
 #pragma once
 
@@ -28,7 +28,8 @@ struct runner_result {
 	struct buf output; /* stdout and stderr; runner_done */
 };
 
-/* Everything it started has ended when this returns. ERR_INVALID, ERR_FORBIDDEN (a program others may
- * change), ERR_NOT_FOUND. */
-int runner_run(const struct runner_spec *spec, struct runner_result *ret, struct err *err) NODISCARD;
+/* Everything it started has ended when this returns. ERR_INVALID, ERR_FORBIDDEN (a program others
+ * may change), ERR_NOT_FOUND. */
+int runner_run(const struct runner_spec *spec, struct runner_result *ret,
+               struct err *err) NODISCARD;
 void runner_done(struct runner_result *result);

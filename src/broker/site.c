@@ -1,6 +1,6 @@
 /*
- * Who: the broker at start. Capabilities: SYS_ADMIN for the tmpfs. Bytes: its own executable. Gone at the
- * end: write access to the sealed copy.
+ * Who: the broker at start. Capabilities: SYS_ADMIN for the tmpfs. Bytes: its own executable. Gone
+ * at the end: write access to the sealed copy.
  */
 #include "broker/site.h"
 
@@ -21,7 +21,8 @@
 
 void site_init(struct site *site)
 {
-	*site = (struct site){.program_fd = -1, .templates_fd = -1, .cloched_fd = -1, .shared_count = 1};
+	*site = (struct site){
+		.program_fd = -1, .templates_fd = -1, .cloched_fd = -1, .shared_count = 1};
 	state_init(&site->state);
 }
 
@@ -52,8 +53,8 @@ uint32_t site_stored_id(const struct site *site, uint32_t id)
 
 int site_find_cloched(void)
 {
-	static const char *const places[] = {"/usr/libexec/cloche/cloched", "/usr/local/bin/cloched",
-					     "/usr/bin/cloched"};
+	static const char *const places[] = {"/usr/libexec/cloche/cloched",
+	                                     "/usr/local/bin/cloched", "/usr/bin/cloched"};
 	auto_free char *self = mem_zalloc(LIMIT_PATH_LEN + 1);
 	ssize_t len = readlink("/proc/self/exe", self, LIMIT_PATH_LEN);
 	char *slash = len > 0 ? strrchr(self, '/') : NULL;
@@ -116,7 +117,7 @@ int site_seal_program(struct site *site, struct err *err)
 	char name[32];
 	/* Room for a debug build; the pages are only used for what is copied. */
 	int r = mount_new("tmpfs", "cloche", "size=64m,nr_inodes=8,mode=755",
-			  MOUNT_NOSUID | MOUNT_NODEV, &mount_fd);
+	                  MOUNT_NOSUID | MOUNT_NODEV, &mount_fd);
 	if (r == 0)
 		r = mount_attach(mount_fd, site->state.dir_fd, "program");
 	if (r == 0)

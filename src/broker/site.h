@@ -1,29 +1,30 @@
 /*
- * What a broker stands on: state directory, cgroups, ids, the program that goes inside. Filled once at
- * start, then read by the loop and inherited by zygotes and tasks. Nothing here changes later.
+ * What a broker stands on: state directory, cgroups, ids, the program that goes inside. Filled once
+ * at start, then read by the loop and inherited by zygotes and tasks. Nothing here changes later.
  */
 #pragma once
 
 #include "base/base.h"
 #include "base/err.h"
-#include "broker/userdb.h"
 #include "broker/state.h"
+#include "broker/userdb.h"
 #include "os/cgroup.h"
 #include "os/disk.h"
 
 struct site {
 	struct state state;
 	struct cgroup_layout cgroups;
-	struct userdb_account daemon; /* cloched's ids as we see them; 0 when rootless: our own user */
-	bool is_rootless;      /* root of a user namespace only */
+	struct userdb_account
+		daemon;   /* cloched's ids as we see them; 0 when rootless: our own user */
+	bool is_rootless; /* root of a user namespace only */
 	/* Rootless: the one range all sandboxes and workers have, in our namespace. */
 	uint32_t shared_base;
 	uint32_t shared_count;
-	int program_fd;  /* O_PATH of the sealed copy of this program */
-	int templates_fd; /* empty disk images, for loop disks */
+	int program_fd;                 /* O_PATH of the sealed copy of this program */
+	int templates_fd;               /* empty disk images, for loop disks */
 	enum disk_backend disk_backend; /* what `auto` means here, found by trying */
-	int cloched_fd;  /* O_PATH of cloched, to execute */
-	char host_layer[33]; /* id of the host image's layer */
+	int cloched_fd;                 /* O_PATH of cloched, to execute */
+	char host_layer[33];            /* id of the host image's layer */
 };
 
 void site_init(struct site *site);

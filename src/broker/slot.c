@@ -1,9 +1,9 @@
 /*
- * Who: the broker's loop. Capabilities: none beyond writing /run/cloche. Bytes: link targets that root
- * made. Gone at the end: a freed slot's link.
+ * Who: the broker's loop. Capabilities: none beyond writing /run/cloche. Bytes: link targets that
+ * root made. Gone at the end: a freed slot's link.
  *
- * Order: `meta` is there (without a slot), then the link is made, then `meta` names the slot, then a
- * process gets an id of the range; the link goes after the last one is gone. So a link whose
+ * Order: `meta` is there (without a slot), then the link is made, then `meta` names the slot, then
+ * a process gets an id of the range; the link goes after the last one is gone. So a link whose
  * directory has no `meta` is left over from a state directory somebody deleted, and its range may
  * still have processes: slots_each_stale's caller ends them first. A link of our own that no
  * `meta` names never had a process.
@@ -103,7 +103,7 @@ int slots_adopt(struct slots *slots, unsigned slot, const char *sandbox, struct 
 	int r = is_used(slots, slot) ? -EEXIST : make_link(slots, slot, sandbox);
 	if (r == -EEXIST)
 		return err_set(err, ERR_CONFLICT, "id range %u of sandbox %s is taken twice", slot,
-			       sandbox);
+		               sandbox);
 	if (r < 0)
 		return err_sys(err, -r, "register id range %u", slot);
 	mark(slots, slot, true);
@@ -133,7 +133,8 @@ void slots_free_all(struct slots *slots)
 enum stale { STALE_NOT, STALE_EMPTY, STALE_MAYBE_BUSY };
 
 /* What a link that is not in use here is; *ret_id is the end of target. */
-static enum stale judge(const struct slots *slots, const char *name, char *target, const char **ret_id)
+static enum stale judge(const struct slots *slots, const char *name, char *target,
+                        const char **ret_id)
 {
 	ssize_t len = readlinkat(slots->registry_fd, name, target, LIMIT_PATH_LEN);
 	if (len <= 0)
@@ -145,17 +146,18 @@ static enum stale judge(const struct slots *slots, const char *name, char *targe
 	struct stat st;
 	if (lstat(meta, &st) < 0)
 		return (errno == ENOENT || errno == ENOTDIR) && id_is_valid(*ret_id, "sb")
-			       ? STALE_MAYBE_BUSY
-			       : STALE_NOT;
+		               ? STALE_MAYBE_BUSY
+		               : STALE_NOT;
 	size_t ours = strlen(slots->sandboxes);
 	return strncmp(target, slots->sandboxes, ours) == 0 && slash == target + ours ? STALE_EMPTY
-										       : STALE_NOT;
+	                                                                              : STALE_NOT;
 }
 
 void slots_each_stale(struct slots *slots, void (*fn)(unsigned slot, const char *id, void *ctx),
-		      void *ctx)
+                      void *ctx)
 {
-	int copy = slots->registry_fd < 0 ? -1 : openat(slots->registry_fd, ".", O_RDONLY | O_CLOEXEC);
+	int copy =
+		slots->registry_fd < 0 ? -1 : openat(slots->registry_fd, ".", O_RDONLY | O_CLOEXEC);
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	if (!dir) {
 		fd_closep(&copy);

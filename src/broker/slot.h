@@ -21,9 +21,9 @@ enum {
 
 struct slots {
 	uint64_t used[LIMIT_SLOTS / 64];
-	unsigned next;     /* where the search goes on: a range rests before it is used again */
-	int registry_fd;   /* -1: none */
-	char *sandboxes;   /* "<state>/sandboxes", what links point below */
+	unsigned next;   /* where the search goes on: a range rests before it is used again */
+	int registry_fd; /* -1: none */
+	char *sandboxes; /* "<state>/sandboxes", what links point below */
 };
 
 /* Takes registry_fd (or -1); copies the path. */
@@ -40,10 +40,11 @@ int slots_adopt(struct slots *slots, unsigned slot, const char *sandbox, struct 
 void slots_free(struct slots *slots, unsigned slot);
 void slots_free_all(struct slots *slots);
 
-/* Takes left-over links away. fn (slot, sandbox id) is called first for those whose sandbox directory
- * is gone: no broker knows them any more, and it must end what still runs. After slots_adopt. */
+/* Takes left-over links away. fn (slot, sandbox id) is called first for those whose sandbox
+ * directory is gone: no broker knows them any more, and it must end what still runs. After
+ * slots_adopt. */
 void slots_each_stale(struct slots *slots, void (*fn)(unsigned slot, const char *id, void *ctx),
-		      void *ctx);
+                      void *ctx);
 
 static inline uint32_t slot_range_base(unsigned slot)
 {

@@ -1,8 +1,8 @@
 /*
- * Who: forked from the broker (root) or from the starter (an ordinary user). Capabilities: SETUID, SETGID,
- * SETPCAP until they are dropped. Bytes: its own environment. Gone before cloched runs: every capability,
- * also from the bounding set, all other descriptors and environment variables, the way back
- * (no_new_privs).
+ * Who: forked from the broker (root) or from the starter (an ordinary user). Capabilities: SETUID,
+ * SETGID, SETPCAP until they are dropped. Bytes: its own environment. Gone before cloched runs:
+ * every capability, also from the bounding set, all other descriptors and environment variables,
+ * the way back (no_new_privs).
  */
 #include "broker/spawn.h"
 
@@ -46,8 +46,13 @@ static int place_fds(const struct spawn *spawn, bool needs_state)
 	    dup2(high[0], SPAWN_FD_WIRE) < 0 || dup2(high[1], SPAWN_FD_API) < 0 ||
 	    (needs_state && dup2(high[2], SPAWN_FD_STATE) < 0))
 		return -errno;
-	const int keep[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, SPAWN_FD_WIRE, SPAWN_FD_API,
-			    high[3], needs_state ? SPAWN_FD_STATE : SPAWN_FD_API};
+	const int keep[] = {STDIN_FILENO,
+	                    STDOUT_FILENO,
+	                    STDERR_FILENO,
+	                    SPAWN_FD_WIRE,
+	                    SPAWN_FD_API,
+	                    high[3],
+	                    needs_state ? SPAWN_FD_STATE : SPAWN_FD_API};
 	int r = caps_close_fds_except(keep, ARRAY_LEN(keep));
 	return r < 0 ? r : high[3];
 }
@@ -71,8 +76,14 @@ static int become_cloched(const struct spawn *spawn)
 {
 	char *env[SPAWN_ENV_MAX + 1];
 	char path[] = "/proc/self/fd/5";
-	char *argv[] = {(char *)"cloched", (char *)"--state", (char *)spawn->state_path,
-			(char *)"--broker-fd", (char *)"3", NULL, NULL, NULL};
+	char *argv[] = {(char *)"cloched",
+	                (char *)"--state",
+	                (char *)spawn->state_path,
+	                (char *)"--broker-fd",
+	                (char *)"3",
+	                NULL,
+	                NULL,
+	                NULL};
 	if (spawn->log_level) {
 		argv[5] = (char *)"--log-level";
 		argv[6] = (char *)spawn->log_level;
@@ -82,7 +93,8 @@ static int become_cloched(const struct spawn *spawn)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
-	/* Not in the terminal's foreground group: Ctrl-C is for the broker, which ends us in order. */
+	/* Not in the terminal's foreground group: Ctrl-C is for the broker, which ends us in order.
+	 */
 	(void)setpgid(0, 0);
 	(void)umask(077);
 	int r = drop_privileges(spawn);

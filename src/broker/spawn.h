@@ -15,10 +15,10 @@ struct spawn {
 	int cloched_fd;
 	int wire_fd;
 	int api_fd;
-	int state_fd;           /* given as fd 5 when the path cannot be walked by the daemon's user */
+	int state_fd; /* given as fd 5 when the path cannot be walked by the daemon's user */
 	const char *state_path;
-	const char *log_level;  /* NULL: what config.toml says */
-	bool change_user;       /* to uid and gid below; else it stays who we are */
+	const char *log_level; /* NULL: what config.toml says */
+	bool change_user;      /* to uid and gid below; else it stays who we are */
 	uid_t uid;
 	gid_t gid;
 };

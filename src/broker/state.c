@@ -29,9 +29,10 @@ static const struct folder {
 	enum owner owner;
 	mode_t shared;
 } folders[] = {
-	{"keys", OWNER_DAEMON, 0700},	   {"store", OWNER_DAEMON, 0700}, {"tmp", OWNER_DAEMON, 0700},
-	{"run", OWNER_BROKER, 0710},	   {"layers", OWNER_BROKER, 0700},
-	{"sandboxes", OWNER_BROKER, 0710}, {"program", OWNER_BROKER, 0700},
+	{"keys", OWNER_DAEMON, 0700},    {"store", OWNER_DAEMON, 0700},
+	{"tmp", OWNER_DAEMON, 0700},     {"run", OWNER_BROKER, 0710},
+	{"layers", OWNER_BROKER, 0700},  {"sandboxes", OWNER_BROKER, 0710},
+	{"program", OWNER_BROKER, 0700},
 };
 
 void state_init(struct state *state)
@@ -93,12 +94,12 @@ static int check_owner(int fd, const char *path, struct err *err)
 		return err_sys(err, errno, "look at state directory %s", path);
 	if (st.st_uid != geteuid())
 		return err_set(err, ERR_FORBIDDEN,
-			       "state directory %s belongs to uid %u, not to uid %u who serves it", path,
-			       (unsigned)st.st_uid, (unsigned)geteuid());
+		               "state directory %s belongs to uid %u, not to uid %u who serves it",
+		               path, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & S_IWOTH)
 		return err_set(err, ERR_FORBIDDEN,
-			       "state directory %s can be written by everybody: chmod o-w it first",
-			       path);
+		               "state directory %s can be written by everybody: chmod o-w it first",
+		               path);
 	return 0;
 }
 
@@ -139,8 +140,8 @@ int state_lock(struct state *state, struct err *err)
 		holder[len > 0 ? len : 0] = '\0';
 		holder[strspn(holder, "0123456789")] = '\0';
 		return err_set(err, ERR_CONFLICT,
-			       "another cloche serves this state directory (pid %s)",
-			       *holder ? holder : "unknown");
+		               "another cloche serves this state directory (pid %s)",
+		               *holder ? holder : "unknown");
 	}
 	auto_free char *text = mem_printf("%d\n", (int)getpid());
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0)
@@ -162,7 +163,7 @@ static int set_owner(int fd, uid_t uid, gid_t gid, mode_t mode)
 }
 
 static int prepare_folder(struct state *state, const struct folder *folder,
-			  const struct state_owner *owner, struct err *err)
+                          const struct state_owner *owner, struct err *err)
 {
 	auto_close int fd = path_dir(state->dir_fd, folder->name, 0700);
 	if (fd < 0)
@@ -218,7 +219,7 @@ int state_confine(struct state *state, struct err *err)
 	int r = ns_unshare(CLONE_NEWNS);
 	if (r < 0)
 		return err_set(err, ERR_MISSING, "no mount namespace: %s (needs CAP_SYS_ADMIN)",
-			       strerror(-r));
+		               strerror(-r));
 	/* Slave, not private: a folder on a disk mounted later can still be granted. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return err_sys(err, errno, "keep our mounts to ourselves");

@@ -2,8 +2,8 @@
  * `cloche stop`: ends every sandbox of a state directory, whoever is alive.
  *
  * Who: the command line as root or as the state directory's user. Capabilities: none when a broker
- * answers; otherwise the broker's own work is done here, with its rights. Bytes: the broker's answer;
- * files root wrote. Gone at the end: sandboxes' processes, and the broker if there was one.
+ * answers; otherwise the broker's own work is done here, with its rights. Bytes: the broker's
+ * answer; files root wrote. Gone at the end: sandboxes' processes, and the broker if there was one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,8 +87,8 @@ int broker_stop(const char *state, struct err *err)
 	if (r != 0)
 		return r < 0 ? -1 : 0;
 	*err = (struct err){0};
-	/* Keepers of a rootless broker are in its user namespace: same user, so a signal reaches them,
-	 * and their files belong to ids only a namespace like it can touch. */
+	/* Keepers of a rootless broker are in its user namespace: same user, so a signal reaches
+	 * them, and their files belong to ids only a namespace like it can touch. */
 	if (geteuid() != 0 && rootless_enter(&site, err) < 0)
 		return -1;
 	return stop_ourselves(&site, err);

@@ -1,6 +1,6 @@
 /*
- * Who: the broker's loop. Capabilities: KILL; CHOWN for the API socket. Bytes: none of cloched's. Gone at
- * the end: cloched and the API socket's name.
+ * Who: the broker's loop. Capabilities: KILL; CHOWN for the API socket. Bytes: none of cloched's.
+ * Gone at the end: cloched and the API socket's name.
  */
 #include "broker/supervise.h"
 
@@ -35,14 +35,14 @@ enum {
 static void start_or_retry(struct supervise *supervise);
 
 void supervise_init(struct supervise *supervise, struct broker *broker, int starter_sock,
-		    const char *log_level)
+                    const char *log_level)
 {
 	*supervise = (struct supervise){.broker = broker,
-					.log_level = log_level,
-					.starter_sock = starter_sock,
-					.api_fd = -1,
-					.pidfd = -1,
-					.backoff_ms = BACKOFF_FIRST_MS};
+	                                .log_level = log_level,
+	                                .starter_sock = starter_sock,
+	                                .api_fd = -1,
+	                                .pidfd = -1,
+	                                .backoff_ms = BACKOFF_FIRST_MS};
 }
 
 /* Through /proc/self/fd, so that the length of the state directory's path does not matter. */
@@ -52,7 +52,8 @@ static int open_api(const struct state *state, gid_t gid, bool is_alone)
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" API_NAME, state->dir_fd);
+	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" API_NAME,
+	               state->dir_fd);
 	/* We hold the lock: a socket that is there has nobody behind it. */
 	if (unlinkat(state->dir_fd, API_NAME, 0) < 0 && errno != ENOENT)
 		return -errno;
@@ -61,8 +62,9 @@ static int open_api(const struct state *state, gid_t gid, bool is_alone)
 	umask(old);
 	if (r < 0)
 		return r;
-	if (!is_alone && (fchownat(state->dir_fd, API_NAME, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-			  fchmodat(state->dir_fd, API_NAME, 0660, 0) < 0))
+	if (!is_alone &&
+	    (fchownat(state->dir_fd, API_NAME, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	     fchmodat(state->dir_fd, API_NAME, 0660, 0) < 0))
 		return -errno;
 	if (listen(fd, API_BACKLOG) < 0)
 		return -errno;
@@ -78,25 +80,27 @@ static int ask_starter(struct supervise *supervise, int wire_fd, pid_t *ret_pid,
 	wire_begin(&out, WIRE_START_DAEMON, 1);
 	wire_put_fd(&out, wire_fd);
 	wire_put_fd(&out, supervise->api_fd);
-	if (wire_call(supervise->starter_sock, &out, bytes, LIMIT_WIRE_BYTES, STARTER_MS, &answer, err) < 0)
+	if (wire_call(supervise->starter_sock, &out, bytes, LIMIT_WIRE_BYTES, STARTER_MS, &answer,
+	              err) < 0)
 		return -1;
 	*ret_pid = (pid_t)wire_u64(&answer, FIELD_PID, 0);
 	wire_msg_done(&answer);
 	return *ret_pid > 1 ? 0 : err_set(err, ERR_PROTOCOL, "the starter named no process");
 }
 
-static int spawn_ourselves(struct supervise *supervise, int wire_fd, pid_t *ret_pid, struct err *err)
+static int spawn_ourselves(struct supervise *supervise, int wire_fd, pid_t *ret_pid,
+                           struct err *err)
 {
 	const struct site *site = &supervise->broker->site;
 	struct spawn spawn = {.cloched_fd = site->cloched_fd,
-			      .wire_fd = wire_fd,
-			      .api_fd = supervise->api_fd,
-			      .state_fd = site->state.dir_fd,
-			      .state_path = site->state.path,
-			      .log_level = supervise->log_level,
-			      .change_user = true,
-			      .uid = site->daemon.uid,
-			      .gid = site->daemon.gid};
+	                      .wire_fd = wire_fd,
+	                      .api_fd = supervise->api_fd,
+	                      .state_fd = site->state.dir_fd,
+	                      .state_path = site->state.path,
+	                      .log_level = supervise->log_level,
+	                      .change_user = true,
+	                      .uid = site->daemon.uid,
+	                      .gid = site->daemon.gid};
 	return spawn_cloched(&spawn, ret_pid, err);
 }
 
@@ -122,8 +126,8 @@ static int watch(struct supervise *supervise, pid_t pid, struct err *err)
 	supervise->pidfd = proc_pidfd_open(pid);
 	if (supervise->pidfd < 0)
 		return err_sys(err, -supervise->pidfd, "watch cloched");
-	int r = loop_add(supervise->broker->loop, &supervise->exit_source, supervise->pidfd, EPOLLIN,
-			 on_exit_event, supervise);
+	int r = loop_add(supervise->broker->loop, &supervise->exit_source, supervise->pidfd,
+	                 EPOLLIN, on_exit_event, supervise);
 	return r < 0 ? err_sys(err, -r, "watch cloched") : 0;
 }
 
@@ -138,7 +142,7 @@ static int start(struct supervise *supervise, struct err *err)
 	if (line_open(&supervise->broker->line, pair[0], err) < 0)
 		return -1;
 	r = supervise->starter_sock >= 0 ? ask_starter(supervise, theirs, &pid, err)
-					 : spawn_ourselves(supervise, theirs, &pid, err);
+	                                 : spawn_ourselves(supervise, theirs, &pid, err);
 	if (r < 0) {
 		line_close(&supervise->broker->line);
 		return -1;
@@ -163,7 +167,7 @@ static void start_or_retry(struct supervise *supervise)
 	if (supervise->started_ms && io_boot_ms() - supervise->started_ms >= STABLE_MS)
 		supervise->backoff_ms = BACKOFF_FIRST_MS;
 	loop_timer_in(supervise->broker->loop, &supervise->timer, supervise->backoff_ms, on_restart,
-		      supervise);
+	              supervise);
 	supervise->backoff_ms = MIN(supervise->backoff_ms * 2, (uint64_t)BACKOFF_MOST_MS);
 }
 
@@ -178,12 +182,14 @@ static void on_starter_gone(struct loop_source *source, uint32_t events, void *c
 int supervise_start(struct supervise *supervise, struct err *err)
 {
 	struct broker *broker = supervise->broker;
-	supervise->api_fd = open_api(&broker->site.state, broker->site.daemon.gid, broker->site.is_rootless);
+	supervise->api_fd =
+		open_api(&broker->site.state, broker->site.daemon.gid, broker->site.is_rootless);
 	if (supervise->api_fd < 0)
-		return err_sys(err, -supervise->api_fd, "listen on %s/" API_NAME, broker->site.state.path);
+		return err_sys(err, -supervise->api_fd, "listen on %s/" API_NAME,
+		               broker->site.state.path);
 	if (supervise->starter_sock >= 0) {
 		int r = loop_add(broker->loop, &supervise->starter_source, supervise->starter_sock,
-				 EPOLLRDHUP, on_starter_gone, supervise);
+		                 EPOLLRDHUP, on_starter_gone, supervise);
 		if (r < 0)
 			return err_sys(err, -r, "watch the starter");
 	}
@@ -193,8 +199,10 @@ int supervise_start(struct supervise *supervise, struct err *err)
 static void send_signal(struct supervise *supervise, int signal)
 {
 	/* ESRCH: it ended meanwhile, which the loop hears of. */
-	if (supervise->pidfd >= 0 && sys_pidfd_send_signal(supervise->pidfd, signal) < 0 && errno != ESRCH)
-		log_error("cannot signal cloched", LOG_INT("signal", signal), LOG_INT("errno", errno));
+	if (supervise->pidfd >= 0 && sys_pidfd_send_signal(supervise->pidfd, signal) < 0 &&
+	    errno != ESRCH)
+		log_error("cannot signal cloched", LOG_INT("signal", signal),
+		          LOG_INT("errno", errno));
 }
 
 void supervise_kill(struct supervise *supervise, const struct err *why)
@@ -222,7 +230,8 @@ void supervise_end(struct supervise *supervise, int status)
 		return;
 	}
 	send_signal(supervise, SIGTERM);
-	loop_timer_in(supervise->broker->loop, &supervise->timer, END_MS, on_end_timeout, supervise);
+	loop_timer_in(supervise->broker->loop, &supervise->timer, END_MS, on_end_timeout,
+	              supervise);
 }
 
 void supervise_done(struct supervise *supervise)

@@ -1,7 +1,7 @@
 /*
- * Keeping cloched running: started at once, started again when it ends (after 100 ms, then twice as long
- * up to 5 s while it does not stay up), ended on request. Its API socket is made here and stays open
- * meanwhile, so clients wait instead of failing.
+ * Keeping cloched running: started at once, started again when it ends (after 100 ms, then twice as
+ * long up to 5 s while it does not stay up), ended on request. Its API socket is made here and
+ * stays open meanwhile, so clients wait instead of failing.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ struct supervise {
 
 /* Takes starter_sock (or -1). */
 void supervise_init(struct supervise *supervise, struct broker *broker, int starter_sock,
-		    const char *log_level);
+                    const char *log_level);
 /* Makes the API socket and starts cloched. */
 int supervise_start(struct supervise *supervise, struct err *err) NODISCARD;
 /* It did what no honest daemon does: SIGKILL; it is started again. */

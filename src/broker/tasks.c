@@ -23,31 +23,31 @@
 enum { TASK_USAGE_MS = 120 * 1000, TASK_GRACE_MS = 5000 };
 
 typedef int (*task_fn)(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-		       struct err *err);
+                       struct err *err);
 
 static int task_reap(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-		     struct err *err)
+                     struct err *err)
 {
-	return reap_run(site, wire_str(msg, FIELD_SANDBOX, ""), wire_u64(msg, FIELD_KEEP_FILES, 0) != 0,
-			err);
+	return reap_run(site, wire_str(msg, FIELD_SANDBOX, ""),
+	                wire_u64(msg, FIELD_KEEP_FILES, 0) != 0, err);
 }
 
 static int task_import(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-		       struct err *err)
+                       struct err *err)
 {
 	auto_close int archive = wire_take_fd(msg, TASK_FD_FIRST);
 	return layer_import(site, archive, wire_str(msg, FIELD_FORMAT, "auto"), answer, err);
 }
 
 static int task_layer_rm(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-			 struct err *err)
+                         struct err *err)
 {
 	return layer_remove(site, wire_str(msg, FIELD_LAYER, ""), err);
 }
 
 /* Nothing stored as files (tmpfs, loop, never started) counts as nothing used. */
 static int task_disk(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-		     struct err *err)
+                     struct err *err)
 {
 	const char *id = wire_str(msg, FIELD_SANDBOX, "");
 	auto_close int box = box_open(site->state.sandboxes_fd, id);
@@ -79,23 +79,24 @@ static int task_disk(const struct site *site, struct wire_msg *msg, struct wire_
 
 static void put_check(const struct doctor_check *check, void *ctx)
 {
-	auto_free char *text = mem_printf("%s\t%s\t%s\t%s", check->name, doctor_status_name(check->status),
-					  check->detail, check->remedy);
+	auto_free char *text =
+		mem_printf("%s\t%s\t%s\t%s", check->name, doctor_status_name(check->status),
+	                   check->detail, check->remedy);
 	wire_put_str(ctx, FIELD_CHECK, text);
 }
 
 static int task_doctor(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-		       struct err *err)
+                       struct err *err)
 {
 	struct doctor_options options = {.sandboxes_fd = site->state.sandboxes_fd,
-					 .is_rootless = site->is_rootless,
-					 .id_count = site_worker_count(site)};
+	                                 .is_rootless = site->is_rootless,
+	                                 .id_count = site_worker_count(site)};
 	doctor_run(&options, put_check, answer);
 	return 0;
 }
 
 static int task_host_image(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-			   struct err *err)
+                           struct err *err)
 {
 	struct id id;
 	if (hostimage_refresh(site, &id, err) < 0)
@@ -105,7 +106,7 @@ static int task_host_image(const struct site *site, struct wire_msg *msg, struct
 }
 
 static int task_stop_all(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-			 struct err *err)
+                         struct err *err)
 {
 	size_t count;
 	if (reap_stop_all(site, wire_u64(msg, FIELD_GRACE_MS, TASK_GRACE_MS), &count, err) < 0)
@@ -118,8 +119,12 @@ static const struct {
 	enum wire_type type;
 	task_fn run;
 } tasks[] = {
-	{WIRE_OP_REAP, task_reap},	   {WIRE_OP_IMPORT, task_import}, {WIRE_OP_LAYER_RM, task_layer_rm},
-	{WIRE_OP_DISK, task_disk},	   {WIRE_OP_DOCTOR, task_doctor}, {WIRE_STOP_ALL, task_stop_all},
+	{WIRE_OP_REAP, task_reap},
+	{WIRE_OP_IMPORT, task_import},
+	{WIRE_OP_LAYER_RM, task_layer_rm},
+	{WIRE_OP_DISK, task_disk},
+	{WIRE_OP_DOCTOR, task_doctor},
+	{WIRE_STOP_ALL, task_stop_all},
 	{WIRE_OP_HOST_IMAGE, task_host_image},
 };
 
@@ -141,6 +146,7 @@ int tasks_run(struct wire_msg *msg, void *ctx)
 	wire_msg_done(msg);
 	r = wire_send(result, &answer);
 	if (r < 0 && r != -EPIPE)
-		log_warn("a task could not answer", LOG_INT("message", msg->type), LOG_INT("errno", -r));
+		log_warn("a task could not answer", LOG_INT("message", msg->type),
+		         LOG_INT("errno", -r));
 	return r < 0;
 }

@@ -1,7 +1,7 @@
 /*
  * What the tasks zygote's children do: everything that takes long or touches many files, off the
- * broker's loop. A task gets the daemon's (already checked) message with the answer socket as fd 0 and
- * sends exactly one OK or ERROR there.
+ * broker's loop. A task gets the daemon's (already checked) message with the answer socket as fd 0
+ * and sends exactly one OK or ERROR there.
  */
 #pragma once
 

@@ -61,7 +61,8 @@ bool userdb_account_in(const char *passwd, const char *name, struct userdb_accou
 	return false;
 }
 
-int userdb_for_daemon(const char *name, bool must_exist, struct userdb_account *ret, struct err *err)
+int userdb_for_daemon(const char *name, bool must_exist, struct userdb_account *ret,
+                      struct err *err)
 {
 	auto_free char *text = NULL;
 	size_t len;
@@ -71,17 +72,20 @@ int userdb_for_daemon(const char *name, bool must_exist, struct userdb_account *
 	if (!text || !userdb_account_in(text, name, ret)) {
 		if (must_exist)
 			return err_set(err, ERR_CONFIG,
-				       "config.toml: [daemon] user '%s' is not in /etc/passwd", name);
+			               "config.toml: [daemon] user '%s' is not in /etc/passwd",
+			               name);
 		*ret = (struct userdb_account){USERDB_FIXED_ID, USERDB_FIXED_ID};
 	}
 	if (ret->uid == 0 || ret->gid == 0)
-		return err_set(err, ERR_CONFIG, "config.toml: [daemon] user '%s' is root: cloched "
-						"never runs as root", name);
+		return err_set(err, ERR_CONFIG,
+		               "config.toml: [daemon] user '%s' is root: cloched "
+		               "never runs as root",
+		               name);
 	return 0;
 }
 
 bool userdb_subids_in(const char *text, const char *name, uid_t uid, uint32_t *ret_first,
-		       uint32_t *ret_count)
+                      uint32_t *ret_count)
 {
 	char digits[16];
 	(void)snprintf(digits, sizeof(digits), "%u", (unsigned)uid);
@@ -114,8 +118,9 @@ bool userdb_subids(uid_t uid, struct userdb_subids *ret)
 	auto_free char *subgid = NULL;
 	size_t len;
 	char name[64];
-	bool has_name = io_read_file(AT_FDCWD, "/etc/passwd", USERDB_FILE_MAX, &passwd, &len) == 0 &&
-			name_of(passwd, uid, name, sizeof(name));
+	bool has_name =
+		io_read_file(AT_FDCWD, "/etc/passwd", USERDB_FILE_MAX, &passwd, &len) == 0 &&
+		name_of(passwd, uid, name, sizeof(name));
 	const char *who = has_name ? name : NULL;
 	return io_read_file(AT_FDCWD, "/etc/subuid", USERDB_FILE_MAX, &subuid, &len) == 0 &&
 	       io_read_file(AT_FDCWD, "/etc/subgid", USERDB_FILE_MAX, &subgid, &len) == 0 &&

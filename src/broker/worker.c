@@ -1,12 +1,14 @@
 /*
  * Who: a task child, root (or root of the broker's user namespace). Capabilities: SYS_ADMIN for
- * namespaces and mounts, SETUID/SETGID to change into the range. Bytes: the worker's answers, through
- * wire_parse only. Gone before cloched is executed: the host's root, network and processes, every
- * descriptor but the wire, every capability but CHOWN, DAC_OVERRIDE, FOWNER, FSETID inside the range.
+ * namespaces and mounts, SETUID/SETGID to change into the range. Bytes: the worker's answers,
+ * through wire_parse only. Gone before cloched is executed: the host's root, network and processes,
+ * every descriptor but the wire, every capability but CHOWN, DAC_OVERRIDE, FOWNER, FSETID inside
+ * the range.
  *
- * Order in the child, and why: mounts first (they need the parent namespace's rights), then pivot, then
- * the user namespace (so that it owns neither mounts nor network), then ids and capabilities, then
- * no_new_privs, then exec. Landlock and seccomp follow in the worker, one wall for each request.
+ * Order in the child, and why: mounts first (they need the parent namespace's rights), then pivot,
+ * then the user namespace (so that it owns neither mounts nor network), then ids and capabilities,
+ * then no_new_privs, then exec. Landlock and seccomp follow in the worker, one wall for each
+ * request.
  */
 #include "broker/worker.h"
 
@@ -57,7 +59,8 @@ static int jail_prepare(struct jail *jail, int tree_fd, struct err *err)
 	int r = make_userns(jail->site, &jail->userns);
 	if (r < 0)
 		return err_sys(err, -r, "make a worker's user namespace");
-	r = mount_clone(jail->site->cloched_fd, "", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV, &jail->program);
+	r = mount_clone(jail->site->cloched_fd, "", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV,
+	                &jail->program);
 	if (r < 0)
 		return err_sys(err, -r, "bind cloched for a worker");
 	r = mount_clone(tree_fd, "", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &jail->tree);
@@ -87,7 +90,7 @@ static int bind_host(int root)
 		}
 		auto_close int tree = -1;
 		int r = mount_clone(AT_FDCWD, path,
-				    MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_RECURSIVE, &tree);
+		                    MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_RECURSIVE, &tree);
 		if (r == 0 && mkdirat(root, names[i], 0755) < 0)
 			r = -errno;
 		if (r == 0)
@@ -116,7 +119,7 @@ static int enter_root(struct jail *jail)
 	auto_close int root = -1;
 	if (r == 0)
 		r = mount_new("tmpfs", "cloche", "size=64k,nr_inodes=64,mode=755",
-			      MOUNT_NOSUID | MOUNT_NODEV, &root);
+		              MOUNT_NOSUID | MOUNT_NODEV, &root);
 	/* /proc always exists, nobody can remove it, and nothing we bind lies below it. */
 	auto_close int place = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r == 0)
@@ -133,7 +136,7 @@ static int enter_root(struct jail *jail)
 static int drop_privileges(struct jail *jail)
 {
 	uint64_t keep = CAPS_BIT(CAP_CHOWN) | CAPS_BIT(CAP_DAC_OVERRIDE) | CAPS_BIT(CAP_FOWNER) |
-			CAPS_BIT(CAP_FSETID);
+	                CAPS_BIT(CAP_FSETID);
 	int r = ns_enter(jail->userns, CLONE_NEWUSER);
 	if (r == 0)
 		r = caps_become(0, 0, keep | CAPS_BIT(CAP_SETPCAP));
@@ -200,7 +203,8 @@ void worker_init(struct worker *worker)
 
 int worker_start(struct worker *worker, const struct site *site, int tree_fd, struct err *err)
 {
-	auto_(jail_done) struct jail jail = {.site = site, .userns = -1, .program = -1, .tree = -1, .sock = -1};
+	auto_(jail_done) struct jail jail = {
+		.site = site, .userns = -1, .program = -1, .tree = -1, .sock = -1};
 	worker_init(worker);
 	if (jail_prepare(&jail, tree_fd, err) < 0)
 		return -1;
@@ -210,8 +214,9 @@ int worker_start(struct worker *worker, const struct site *site, int tree_fd, st
 		return err_sys(err, -r, "make a worker's socket");
 	worker->sock = pair[0];
 	jail.sock = pair[1];
-	pid_t pid = ns_clone(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, -1,
-			     &worker->pidfd);
+	pid_t pid =
+		ns_clone(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+	                 -1, &worker->pidfd);
 	if (pid == 0)
 		child(&jail);
 	if (pid < 0) {
@@ -230,7 +235,7 @@ int worker_start(struct worker *worker, const struct site *site, int tree_fd, st
 }
 
 int worker_call(struct worker *worker, const struct wire_out *out, int timeout_ms, uint8_t *bytes,
-		struct wire_msg *ret, struct err *err)
+                struct wire_msg *ret, struct err *err)
 {
 	if (wire_call(worker->sock, out, bytes, LIMIT_WIRE_BYTES, timeout_ms, ret, err) == 0)
 		return 0;

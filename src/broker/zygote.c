@@ -1,7 +1,7 @@
 /*
  * Who: forked from the broker; root (or root of its user namespace) with its capabilities, because
- * keepers and workers are made from it. Bytes: messages of the broker only. Gone at the end: nothing is
- * held; a child closes what it does not need, above all the broker's lock.
+ * keepers and workers are made from it. Bytes: messages of the broker only. Gone at the end:
+ * nothing is held; a child closes what it does not need, above all the broker's lock.
  */
 #include "broker/zygote.h"
 
@@ -23,7 +23,8 @@ static NORETURN void run_child(const struct zygote_role *role, int sock, struct 
 	close(sock);
 	signal(SIGCHLD, SIG_DFL);
 	if (!role->outlives)
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cannot fail for a valid signal */
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0,
+		            0); /* cannot fail for a valid signal */
 	_exit(role->run(msg, role->ctx));
 }
 
@@ -37,7 +38,8 @@ static NORETURN void serve(const struct zygote_role *role, int sock)
 			continue;
 		if (r <= 0)
 			_exit(r < 0);
-		/* The child's answer socket closes with it, so a failed fork reads as end of file. */
+		/* The child's answer socket closes with it, so a failed fork reads as end of file.
+		 */
 		pid_t pid = fork();
 		if (pid == 0)
 			run_child(role, sock, &msg);
@@ -58,7 +60,8 @@ static NORETURN void become_zygote(const struct zygote_role *role, int sock)
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGCHLD, SIG_IGN); /* children are reaped by the kernel: nobody here waits for them */
+	signal(SIGCHLD,
+	       SIG_IGN); /* children are reaped by the kernel: nobody here waits for them */
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	(void)setsid(); /* a terminal's Ctrl-C is for the broker alone; fails only for a leader */

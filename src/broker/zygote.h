@@ -1,11 +1,12 @@
 /*
  * Zygotes: two small processes the broker forks before it has anything in memory, so that forking
  * from them is cheap and slow kernel work never waits on the broker's loop. A zygote takes one
- * message at a time and forks a child for it; fd 0 of every message is the socket on which the child
- * answers. They end when the broker does: their socket then reads end of file.
+ * message at a time and forks a child for it; fd 0 of every message is the socket on which the
+ * child answers. They end when the broker does: their socket then reads end of file.
  *
  *   launch   children are keepers: they outlive everything
- *   tasks    children undo sandboxes, drive workers, remove layers, run checks: they die with the zygote
+ *   tasks    children undo sandboxes, drive workers, remove layers, run checks: they die with the
+ * zygote
  */
 #pragma once
 
@@ -19,12 +20,12 @@
 typedef int (*zygote_fn)(struct wire_msg *msg, void *ctx);
 
 struct zygote_role {
-	const char *name;      /* "cloche:launch", at most 15 characters */
-	bool outlives;         /* children are not killed when the zygote ends */
-	void (*warm)(void);    /* called once in the zygote; may be NULL */
+	const char *name;   /* "cloche:launch", at most 15 characters */
+	bool outlives;      /* children are not killed when the zygote ends */
+	void (*warm)(void); /* called once in the zygote; may be NULL */
 	zygote_fn run;
-	void *ctx;             /* read in the child: copied by fork */
-	const int *keep;       /* fds children need besides what messages carry */
+	void *ctx;       /* read in the child: copied by fork */
+	const int *keep; /* fds children need besides what messages carry */
 	size_t keep_count;
 };
 

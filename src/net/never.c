@@ -22,9 +22,9 @@ static const struct {
 	const char *cidr;
 	size_t at;
 } dresses[] = {
-	{"::/96", 12},	       /* v4-compatible, RFC 4291 (deprecated) */
-	{"64:ff9b::/96", 12},  /* NAT64, RFC 6052 */
-	{"2002::/16", 2},      /* 6to4, RFC 3056 */
+	{"::/96", 12},           /* v4-compatible, RFC 4291 (deprecated) */
+	{"64:ff9b::/96", 12},    /* NAT64, RFC 6052 */
+	{"2002::/16", 2},        /* 6to4, RFC 3056 */
 	{"::ffff:0:0:0/96", 12}, /* SIIT, RFC 2765 */
 };
 
@@ -63,7 +63,8 @@ static struct never_ip masked(const struct never_ip *ip, unsigned bits)
 	struct never_ip out = {{0}};
 	for (unsigned i = 0; i < 16 && bits > 8 * i; i++) {
 		unsigned left = bits - 8 * i;
-		out.bytes[i] = left >= 8 ? ip->bytes[i] : ip->bytes[i] & (uint8_t)(0xff << (8 - left));
+		out.bytes[i] =
+			left >= 8 ? ip->bytes[i] : ip->bytes[i] & (uint8_t)(0xff << (8 - left));
 	}
 	return out;
 }

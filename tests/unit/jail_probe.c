@@ -1,6 +1,6 @@
 /*
- * Stands for `cloched worker` in test_broker_worker: answers each message with what it can see and do
- * where the broker put it, one word=value a line.
+ * Stands for `cloched worker` in test_broker_worker: answers each message with what it can see and
+ * do where the broker put it, one word=value a line.
  */
 #include <dirent.h>
 #include <errno.h>

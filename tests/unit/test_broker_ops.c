@@ -1,7 +1,7 @@
 /*
- * Drives the broker's op table as a hostile daemon: over a real line, with real zygotes; only the keeper
- * is a stand-in that writes down what it was asked to build. What must hold after each attempt: either
- * the daemon is cut off or it gets a refusal, and nothing outside has changed.
+ * Drives the broker's op table as a hostile daemon: over a real line, with real zygotes; only the
+ * keeper is a stand-in that writes down what it was asked to build. What must hold after each
+ * attempt: either the daemon is cut off or it gets a refusal, and nothing outside has changed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -36,9 +36,11 @@ struct fixture {
 	int dir;
 };
 
-static void put_number(FILE *to, const struct wire_msg *msg, const char *name, enum wire_field field)
+static void put_number(FILE *to, const struct wire_msg *msg, const char *name,
+                       enum wire_field field)
 {
-	fprintf(to, "%s=%llu*%zu\n", name, (unsigned long long)wire_u64(msg, field, 0), wire_count(msg, field));
+	fprintf(to, "%s=%llu*%zu\n", name, (unsigned long long)wire_u64(msg, field, 0),
+	        wire_count(msg, field));
 }
 
 /* Stands for the keeper: says in the sandbox's directory what it got, and that it is ready. */
@@ -53,9 +55,10 @@ static int fake_keeper(struct wire_msg *msg, void *ctx)
 	put_number(to, msg, "keeper", FIELD_KEEPER_UID);
 	put_number(to, msg, "daemon", FIELD_DAEMON_UID);
 	put_number(to, msg, "memory", FIELD_MEMORY);
-	fprintf(to, "cgroup=%s*%zu\n", wire_str(msg, FIELD_CGROUP, ""), wire_count(msg, FIELD_CGROUP));
-	fprintf(to, "argv=%zu env=%zu path=%zu\n", wire_count(msg, FIELD_ARGV), wire_count(msg, FIELD_ENV),
-		wire_count(msg, FIELD_PATH));
+	fprintf(to, "cgroup=%s*%zu\n", wire_str(msg, FIELD_CGROUP, ""),
+	        wire_count(msg, FIELD_CGROUP));
+	fprintf(to, "argv=%zu env=%zu path=%zu\n", wire_count(msg, FIELD_ARGV),
+	        wire_count(msg, FIELD_ENV), wire_count(msg, FIELD_PATH));
 	fprintf(to, "fds=%zu\n", msg->fd_count);
 	fclose(to);
 	auto_wire_out struct wire_out out_msg;
@@ -97,7 +100,8 @@ static void setup(struct fixture *f, zygote_fn keeper, zygote_fn tasks)
 	struct broker *broker = mem_new(struct broker);
 	struct err err = {0};
 	struct state_owner owner = {geteuid(), getegid(), true};
-	*f = (struct fixture){.broker = broker, .daemon = -1, .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
+	*f = (struct fixture){
+		.broker = broker, .daemon = -1, .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
 	f->dir = test_dir_fd();
 	log_setup("test", LOG_LEVEL_ERROR);
 	site_init(&broker->site);
@@ -113,8 +117,11 @@ static void setup(struct fixture *f, zygote_fn keeper, zygote_fn tasks)
 	control_init(&broker->control, broker);
 	supervise_init(&broker->supervise, broker, -1, NULL);
 	f->launch = (struct zygote_role){.name = "test:launch", .run = keeper};
-	f->tasks = (struct zygote_role){.name = "test:tasks", .run = tasks, .ctx = &broker->site,
-					.keep = &broker->site.state.dir_fd, .keep_count = 4};
+	f->tasks = (struct zygote_role){.name = "test:tasks",
+	                                .run = tasks,
+	                                .ctx = &broker->site,
+	                                .keep = &broker->site.state.dir_fd,
+	                                .keep_count = 4};
 	CHECK_INT(zygote_start(&broker->launch, &f->launch, &err), 0);
 	CHECK_INT(zygote_start(&broker->tasks, &f->tasks, &err), 0);
 	CHECK_INT(loop_new(&broker->loop), 0);
@@ -227,7 +234,9 @@ TEST(messages_outside_the_table_cut_the_daemon_off)
 #define MESSAGE(name, number, about) WIRE_##name,
 #include "wire/messages.def"
 #undef MESSAGE
-		0, 9999, 65535,
+		0,
+		9999,
+		65535,
 	};
 	struct fixture f;
 	setup(&f, fake_keeper, tasks_run);
@@ -347,8 +356,9 @@ TEST(layers_are_only_what_lies_in_the_layers_folder)
 	struct fixture f;
 	struct wire_out out;
 	setup(&f, fake_keeper, tasks_run);
-	static const char *const bad[] = {"../sandboxes", "/etc", "..", "", ".", "host/../..",
-					  "ly_0000000000000000001/", LAYER_A "/tree"};
+	static const char *const bad[] = {
+		"../sandboxes", "/etc", "..", "", ".", "host/../..", "ly_0000000000000000001/",
+		LAYER_A "/tree"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		begin_launch(&out, BOX_A, bad[i]);
 		expect_refusal(&f, &out, ERR_INVALID);
@@ -376,10 +386,10 @@ TEST(numbers_out_of_range_are_refused)
 		enum wire_field field;
 		uint64_t value;
 	} bad[] = {
-		{FIELD_MEMORY, UINT64_MAX}, {FIELD_MEMORY, 0},	   {FIELD_CPU_MILLI, 0},
-		{FIELD_CPU_MILLI, 1 << 30}, {FIELD_PIDS, 0},	   {FIELD_PIDS, UINT64_MAX},
-		{FIELD_DISK, UINT64_MAX},   {FIELD_INODES, 1},	   {FIELD_NOFILE, UINT64_MAX},
-		{FIELD_NOFILE, 0},	    {FIELD_OUTPUT_RATE, 0},
+		{FIELD_MEMORY, UINT64_MAX}, {FIELD_MEMORY, 0},      {FIELD_CPU_MILLI, 0},
+		{FIELD_CPU_MILLI, 1 << 30}, {FIELD_PIDS, 0},        {FIELD_PIDS, UINT64_MAX},
+		{FIELD_DISK, UINT64_MAX},   {FIELD_INODES, 1},      {FIELD_NOFILE, UINT64_MAX},
+		{FIELD_NOFILE, 0},          {FIELD_OUTPUT_RATE, 0},
 	};
 	struct fixture f;
 	struct wire_out out;
@@ -418,7 +428,8 @@ TEST(the_broker_chooses_ids_and_drops_what_is_smuggled)
 	expect_ok(&f, &out);
 	auto_free char *text = NULL;
 	size_t len;
-	CHECK_INT(io_read_file(f.broker->site.state.sandboxes_fd, BOX_A "/slot", 4096, &text, &len), 0);
+	CHECK_INT(io_read_file(f.broker->site.state.sandboxes_fd, BOX_A "/slot", 4096, &text, &len),
+	          0);
 	CHECK_HAS(text, "base=5*1\n");
 	CHECK_HAS(text, "count=777*1\n");
 	CHECK_HAS(text, "keeper=0*1\n");
@@ -476,6 +487,45 @@ TEST(only_so_many_are_under_way)
 	teardown(&f);
 }
 
+TEST(a_dead_zygote_is_replaced)
+{
+	struct fixture f;
+	struct wire_out out;
+	setup(&f, fake_keeper, tasks_run);
+	pid_t first = f.broker->launch.pid;
+	CHECK_INT(kill(first, SIGKILL), 0);
+	CHECK_INT(waitpid(first, NULL, 0), first);
+	log_setup("test", LOG_LEVEL_ERROR);
+	begin_launch(&out, BOX_A, LAYER_A);
+	expect_ok(&f, &out);
+	CHECK(f.broker->launch.pid != first);
+	teardown(&f);
+}
+
+/* Ends before it answers, as a keeper that is killed by the kernel does. */
+static int dying_keeper(struct wire_msg *msg, void *ctx)
+{
+	return 1;
+}
+
+TEST(a_launch_that_dies_leaves_nothing)
+{
+	struct fixture f;
+	struct wire_out out;
+	setup(&f, dying_keeper, tasks_run);
+	begin_launch(&out, BOX_A, LAYER_A);
+	expect_refusal(&f, &out, ERR_INTERNAL);
+	CHECK_INT(count_entries(f.broker->site.state.sandboxes_fd), 0);
+	CHECK_INT(f.broker->slots.used[0], 0);
+	/* One that was there before keeps its directory. */
+	CHECK_INT(mkdirat(f.broker->site.state.sandboxes_fd, BOX_B, 0700), 0);
+	begin_launch(&out, BOX_B, LAYER_A);
+	expect_refusal(&f, &out, ERR_INTERNAL);
+	CHECK_INT(count_entries(f.broker->site.state.sandboxes_fd), 1);
+	CHECK_INT(f.broker->slots.used[0], 0);
+	teardown(&f);
+}
+
 TEST(reaping_leaves_strangers_alone)
 {
 	struct fixture f;
@@ -495,9 +545,10 @@ TEST(reaping_leaves_strangers_alone)
 	for (int i = 0; i < 2; i++) {
 		CHECK_INT(mkdirat(sandboxes, BOX_A, 0700), 0);
 		auto_close int box = box_open(sandboxes, BOX_A);
-		auto_free char *text = mem_printf("pid=%d\nstart=%llu\nboot=%s\n", (int)child,
-						  (unsigned long long)start + (i == 0),
-						  i == 0 ? boot : "00000000-0000-0000-0000-000000000000");
+		auto_free char *text =
+			mem_printf("pid=%d\nstart=%llu\nboot=%s\n", (int)child,
+		                   (unsigned long long)start + (i == 0),
+		                   i == 0 ? boot : "00000000-0000-0000-0000-000000000000");
 		CHECK_INT(box_write(box, "keeper", text), 0);
 		begin_reap(&out, BOX_A);
 		expect_ok(&f, &out);
@@ -507,8 +558,8 @@ TEST(reaping_leaves_strangers_alone)
 	/* The right one goes. */
 	CHECK_INT(mkdirat(sandboxes, BOX_A, 0700), 0);
 	auto_close int box = box_open(sandboxes, BOX_A);
-	auto_free char *text =
-		mem_printf("pid=%d\nstart=%llu\nboot=%s\n", (int)child, (unsigned long long)start, boot);
+	auto_free char *text = mem_printf("pid=%d\nstart=%llu\nboot=%s\n", (int)child,
+	                                  (unsigned long long)start, boot);
 	CHECK_INT(box_write(box, "keeper", text), 0);
 	begin_reap(&out, BOX_A);
 	expect_ok(&f, &out);
@@ -569,8 +620,12 @@ TEST(mounts_are_named_by_grants_only)
 	CHECK_INT(mkdirat(f.dir, "shared", 0700), 0);
 	auto_close int shared = openat(f.dir, "shared", O_PATH | O_CLOEXEC);
 	static const char *const bad[] = {
-		"/etc\t/mnt\tro", "..\t/mnt\tro", "gr_00000000000000000001\t/mnt\tno",
-		"gr_00000000000000000001", "\t\t", "gr_00000000000000000001\t../x\tro",
+		"/etc\t/mnt\tro",
+		"..\t/mnt\tro",
+		"gr_00000000000000000001\t/mnt\tno",
+		"gr_00000000000000000001",
+		"\t\t",
+		"gr_00000000000000000001\t../x\tro",
 		"gr_00000000000000000001\t/a/../../b\trw",
 	};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

@@ -57,9 +57,9 @@ TEST(the_daemon_gets_its_folders_and_no_others)
 		const char *name;
 		uid_t uid;
 		mode_t mode;
-	} wanted[] = {{".", 0, 0710},	     {"keys", 4321, 0700}, {"store", 4321, 0700},
-		      {"tmp", 4321, 0700},   {"run", 0, 0710},	   {"layers", 0, 0700},
-		      {"sandboxes", 0, 0710}};
+	} wanted[] = {{".", 0, 0710},        {"keys", 4321, 0700}, {"store", 4321, 0700},
+	              {"tmp", 4321, 0700},   {"run", 0, 0710},     {"layers", 0, 0700},
+	              {"sandboxes", 0, 0710}};
 	auto_free char *path = below("state");
 	state_init(&state);
 	CHECK_INT(state_open(&state, path, true, &err), 0);

@@ -1,6 +1,6 @@
 /*
- * The jail a worker is started in, and what comes out of it: files in canonical ids. Needs root, for
- * idmapped mounts; as an ordinary user the same code runs without them (integration tests).
+ * The jail a worker is started in, and what comes out of it: files in canonical ids. Needs root,
+ * for idmapped mounts; as an ordinary user the same code runs without them (integration tests).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +77,8 @@ TEST(the_jail_holds_nothing_but_the_tree)
 	CHECK_HAS(text, "mount=1\n"); /* EPERM: no CAP_SYS_CHROOT, nor any other of that kind */
 	CHECK_HAS(text, "env=0\n");
 	CHECK_HAS(text, "root/tree\n");
-	CHECK(!strstr(text, "root/etc") && !strstr(text, "root/home") && !strstr(text, "root/proc"));
+	CHECK(!strstr(text, "root/etc") && !strstr(text, "root/home") &&
+	      !strstr(text, "root/proc"));
 	site_done(&site);
 }
 

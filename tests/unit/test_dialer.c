@@ -68,8 +68,8 @@ static enum err_code set_policy(struct fixture *f, uint64_t generation, const ch
 	return call(f, &out, NULL);
 }
 
-static enum err_code dial(struct fixture *f, uint64_t generation, const char *address, uint64_t port,
-			  int *ret_fd)
+static enum err_code dial(struct fixture *f, uint64_t generation, const char *address,
+                          uint64_t port, int *ret_fd)
 {
 	struct wire_out out;
 	wire_begin(&out, WIRE_D_DIAL, 2);
@@ -102,8 +102,9 @@ TEST(a_granted_address_is_connected)
 TEST(the_never_list_holds)
 {
 	struct fixture f;
-	static const char *const never[] = {"127.0.0.1", "::1", "169.254.169.254", "10.0.0.1",
-					    "::ffff:127.0.0.1", "2002:7f00:1::", "0.0.0.0"};
+	static const char *const never[] = {
+		"127.0.0.1",        "::1",           "169.254.169.254", "10.0.0.1",
+		"::ffff:127.0.0.1", "2002:7f00:1::", "0.0.0.0"};
 	setup(&f);
 	CHECK_INT(set_policy(&f, 1, NULL), ERR_OK);
 	for (size_t i = 0; i < ARRAY_LEN(never); i++)

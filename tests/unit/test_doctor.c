@@ -28,8 +28,10 @@ static const struct doctor_check *find(const struct seen *seen, const char *name
 
 static void run(struct seen *seen, const char *pretend)
 {
-	struct doctor_options options = {.sandboxes_fd = -1, .is_rootless = geteuid() != 0, .id_count = 1,
-					 .pretend = pretend};
+	struct doctor_options options = {.sandboxes_fd = -1,
+	                                 .is_rootless = geteuid() != 0,
+	                                 .id_count = 1,
+	                                 .pretend = pretend};
 	*seen = (struct seen){0};
 	doctor_run(&options, on_check, seen);
 }
@@ -53,7 +55,7 @@ TEST(every_check_says_what_it_found)
 TEST(a_missing_mechanism_is_named_with_its_remedy)
 {
 	static const char *const names[] = {"user_namespaces", "overlay", "seccomp", "landlock",
-					    "cgroup_memory"};
+	                                    "cgroup_memory"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		struct seen seen;
 		run(&seen, names[i]);

@@ -114,7 +114,8 @@ TEST(a_path_that_leads_elsewhere_is_refused)
 	CHECK_INT(unlinkat(f.dir, "home/work", AT_REMOVEDIR), 0);
 	CHECK(try_grant(&f, fd, &id) != ERR_OK); /* deleted */
 	CHECK_INT(mkdirat(f.dir, "a b (deleted)", 0700), 0);
-	CHECK(try_grant(&f, open_path(&f, "a b (deleted)"), &id) != ERR_OK); /* cannot be told from it */
+	CHECK(try_grant(&f, open_path(&f, "a b (deleted)"), &id) !=
+	      ERR_OK); /* cannot be told from it */
 	CHECK_INT(mkdirat(f.dir, "line\nbreak", 0700), 0);
 	CHECK_INT(try_grant(&f, open_path(&f, "line\nbreak"), &id), ERR_INVALID);
 	teardown(&f);
@@ -128,10 +129,14 @@ TEST(a_grant_is_used_once)
 	struct err err = {0};
 	setup(&f);
 	CHECK_INT(try_grant(&f, open_path(&f, "home/work"), &id), ERR_OK);
-	CHECK_INT(grants_use(&f.grants, &f.state, -1, id.text, false, &grant, &err), 0);
+	CHECK_INT(grants_use(&f.grants, &f.state, &(struct grant_use){id.text, false, -1}, &grant,
+	                     &err),
+	          0);
 	CHECK(grant.fd >= 0);
 	grant_done(&grant);
-	CHECK_INT(grants_use(&f.grants, &f.state, -1, id.text, false, &grant, &err), -1);
+	CHECK_INT(grants_use(&f.grants, &f.state, &(struct grant_use){id.text, false, -1}, &grant,
+	                     &err),
+	          -1);
 	CHECK_INT(err.code, ERR_NOT_FOUND);
 	teardown(&f);
 }
@@ -170,17 +175,26 @@ TEST(a_recorded_grant_is_checked_again)
 	CHECK_INT(mkdirat(f.dir, "box", 0700), 0);
 	auto_close int box = openat(f.dir, "box", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK_INT(try_grant(&f, open_path(&f, "home/work"), &id), ERR_OK);
-	CHECK_INT(grants_use(&f.grants, &f.state, box, id.text, true, &grant, &err), 0);
+	CHECK_INT(grants_use(&f.grants, &f.state, &(struct grant_use){id.text, true, box}, &grant,
+	                     &err),
+	          0);
 	CHECK_INT(grants_record(box, &grant, 1, &err), 0);
 	grant_done(&grant);
-	CHECK_INT(grants_use(&f.grants, &f.state, box, id.text, true, &grant, &err), 0);
+	CHECK_INT(grants_use(&f.grants, &f.state, &(struct grant_use){id.text, true, box}, &grant,
+	                     &err),
+	          0);
 	CHECK_HAS(grant.path, "/home/work");
 	grant_done(&grant);
 	/* Replaced by a link since: not followed. */
 	CHECK_INT(unlinkat(f.dir, "home/work", AT_REMOVEDIR), 0);
 	CHECK_INT(symlinkat("state", f.dir, "home/work"), 0);
-	CHECK_INT(grants_use(&f.grants, &f.state, box, id.text, true, &grant, &err), -1);
-	CHECK_INT(grants_use(&f.grants, &f.state, box, "gr_00000000000000000009", true, &grant, &err), -1);
+	CHECK_INT(grants_use(&f.grants, &f.state, &(struct grant_use){id.text, true, box}, &grant,
+	                     &err),
+	          -1);
+	CHECK_INT(grants_use(&f.grants, &f.state,
+	                     &(struct grant_use){"gr_00000000000000000009", true, box}, &grant,
+	                     &err),
+	          -1);
 	CHECK_INT(err.code, ERR_NOT_FOUND);
 	teardown(&f);
 }

@@ -14,10 +14,11 @@ static const char *reason(const char *text, const char *grant)
 
 TEST(public_addresses_may_be_dialled)
 {
-	static const char *const texts[] = {"1.1.1.1",	   "8.8.8.8",	  "93.184.216.34", "172.15.255.255",
-					    "172.32.0.0",  "100.63.255.255", "100.128.0.0", "169.253.0.1",
-					    "192.167.1.1", "223.255.255.255", "2606:4700::1111", "2a00:1450::1",
-					    "2002:0808:0808::1", "64:ff9b::8.8.8.8", "::ffff:8.8.8.8"};
+	static const char *const texts[] = {
+		"1.1.1.1",           "8.8.8.8",          "93.184.216.34",   "172.15.255.255",
+		"172.32.0.0",        "100.63.255.255",   "100.128.0.0",     "169.253.0.1",
+		"192.167.1.1",       "223.255.255.255",  "2606:4700::1111", "2a00:1450::1",
+		"2002:0808:0808::1", "64:ff9b::8.8.8.8", "::ffff:8.8.8.8"};
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		CHECK_STR(reason(texts[i], NULL), NULL);
 }
@@ -28,17 +29,39 @@ TEST(special_addresses_never)
 		const char *text;
 		const char *rule;
 	} cases[] = {
-		{"127.0.0.1", "loopback"},	{"127.255.255.254", "loopback"}, {"0.0.0.0", "unspecified"},
-		{"0.1.2.3", "unspecified"},	{"10.0.0.1", "private"},	 {"172.16.0.1", "private"},
-		{"172.31.255.255", "private"},	{"192.168.1.1", "private"},	 {"100.64.0.1", "shared"},
-		{"100.127.255.255", "shared"},	{"169.254.1.1", "link-local"},	 {"169.254.169.254", "metadata"},
-		{"168.63.129.16", "metadata"},	{"100.100.100.200", "metadata"}, {"224.0.0.1", "multicast"},
-		{"239.255.255.250", "multicast"}, {"255.255.255.255", "reserved"}, {"240.0.0.1", "reserved"},
-		{"198.18.0.1", "benchmark"},	{"192.0.2.1", "documentation"},	 {"::", "unspecified"},
-		{"::1", "loopback"},		{"fe80::1", "link-local"},	 {"fd00::1", "private"},
-		{"fc00::1", "private"},		{"fd00:ec2::254", "metadata"},	 {"ff02::1", "multicast"},
-		{"fec0::1", "private"},		{"2001:db8::1", "documentation"}, {"2001::1", "reserved"},
-		{"100::1", "reserved"},		{"4000::1", "reserved"},	 {"64:ff9b:1::1", "reserved"},
+		{"127.0.0.1", "loopback"},
+		{"127.255.255.254", "loopback"},
+		{"0.0.0.0", "unspecified"},
+		{"0.1.2.3", "unspecified"},
+		{"10.0.0.1", "private"},
+		{"172.16.0.1", "private"},
+		{"172.31.255.255", "private"},
+		{"192.168.1.1", "private"},
+		{"100.64.0.1", "shared"},
+		{"100.127.255.255", "shared"},
+		{"169.254.1.1", "link-local"},
+		{"169.254.169.254", "metadata"},
+		{"168.63.129.16", "metadata"},
+		{"100.100.100.200", "metadata"},
+		{"224.0.0.1", "multicast"},
+		{"239.255.255.250", "multicast"},
+		{"255.255.255.255", "reserved"},
+		{"240.0.0.1", "reserved"},
+		{"198.18.0.1", "benchmark"},
+		{"192.0.2.1", "documentation"},
+		{"::", "unspecified"},
+		{"::1", "loopback"},
+		{"fe80::1", "link-local"},
+		{"fd00::1", "private"},
+		{"fc00::1", "private"},
+		{"fd00:ec2::254", "metadata"},
+		{"ff02::1", "multicast"},
+		{"fec0::1", "private"},
+		{"2001:db8::1", "documentation"},
+		{"2001::1", "reserved"},
+		{"100::1", "reserved"},
+		{"4000::1", "reserved"},
+		{"64:ff9b:1::1", "reserved"},
 		{"5f00::1", "reserved"},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
@@ -51,11 +74,11 @@ TEST(a_dress_does_not_help)
 		const char *text;
 		const char *rule;
 	} cases[] = {
-		{"::ffff:127.0.0.1", "loopback"},    {"::ffff:10.1.2.3", "private"},
+		{"::ffff:127.0.0.1", "loopback"},       {"::ffff:10.1.2.3", "private"},
 		{"::ffff:169.254.169.254", "metadata"}, {"::127.0.0.1", "loopback"},
-		{"2002:7f00:0001::", "loopback"},    {"2002:0a01:0203::1", "private"},
-		{"2002:a9fe:a9fe::", "metadata"},    {"64:ff9b::127.0.0.1", "loopback"},
-		{"64:ff9b::192.168.0.1", "private"}, {"::ffff:0:127.0.0.1", "loopback"},
+		{"2002:7f00:0001::", "loopback"},       {"2002:0a01:0203::1", "private"},
+		{"2002:a9fe:a9fe::", "metadata"},       {"64:ff9b::127.0.0.1", "loopback"},
+		{"64:ff9b::192.168.0.1", "private"},    {"::ffff:0:127.0.0.1", "loopback"},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		CHECK_STR(reason(cases[i].text, NULL), cases[i].rule);
@@ -77,9 +100,9 @@ TEST(a_grant_opens_exactly_what_it_names)
 
 TEST(only_numbers_are_addresses)
 {
-	static const char *const bad[] = {"",	     "localhost",  "1.2.3",	 "1.2.3.4.5", "0x7f.1",
-					  "1.2.3.256", "fe80::1%lo", "[::1]", " 1.1.1.1",  "1.1.1.1 ", "2130706433",
-					  "127.1", "0177.0.0.1"};
+	static const char *const bad[] = {
+		"",      "localhost", "1.2.3",    "1.2.3.4.5",  "0x7f.1", "1.2.3.256", "fe80::1%lo",
+		"[::1]", " 1.1.1.1",  "1.1.1.1 ", "2130706433", "127.1",  "0177.0.0.1"};
 	struct never_ip ip;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		CHECK(!never_parse_ip(bad[i], &ip));
@@ -87,8 +110,9 @@ TEST(only_numbers_are_addresses)
 
 TEST(a_cidr_is_exact)
 {
-	static const char *const bad[] = {"10.0.0.0",	"10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/-1", "/8",
-					  "10.0.0.0/", "::/129",     "fd00::1/16",   "10.0.0.0/8/8"};
+	static const char *const bad[] = {"10.0.0.0",    "10.0.0.1/8", "10.0.0.0/33",
+	                                  "10.0.0.0/-1", "/8",         "10.0.0.0/",
+	                                  "::/129",      "fd00::1/16", "10.0.0.0/8/8"};
 	struct never_cidr cidr;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		CHECK(!never_parse_cidr(bad[i], &cidr));

@@ -13,10 +13,14 @@
 
 enum { SOMEBODY = 4321 };
 
-static int run(char *const *argv, uint64_t timeout_ms, struct runner_result *result, struct err *err)
+static int run(char *const *argv, uint64_t timeout_ms, struct runner_result *result,
+               struct err *err)
 {
-	struct runner_spec spec = {.argv = argv, .timeout_ms = timeout_ms, .change_user = geteuid() == 0,
-				   .uid = SOMEBODY, .gid = SOMEBODY};
+	struct runner_spec spec = {.argv = argv,
+	                           .timeout_ms = timeout_ms,
+	                           .change_user = geteuid() == 0,
+	                           .uid = SOMEBODY,
+	                           .gid = SOMEBODY};
 	*err = (struct err){0};
 	return runner_run(&spec, result, err);
 }
@@ -38,7 +42,9 @@ TEST(output_and_exit_code_are_returned)
 {
 	struct runner_result result;
 	struct err err;
-	CHECK_INT(run(ARGV("/bin/sh", "-c", "echo out; echo err >&2; exit 7"), 10000, &result, &err), 0);
+	CHECK_INT(
+		run(ARGV("/bin/sh", "-c", "echo out; echo err >&2; exit 7"), 10000, &result, &err),
+		0);
 	CHECK_INT(result.exit_code, 7);
 	CHECK_INT(result.signal, 0);
 	auto_free char *text = buf_take_string(&result.output);
@@ -64,7 +70,8 @@ TEST(the_environment_is_not_ours)
 
 TEST(it_has_no_rights)
 {
-	auto_free char *text = output_of(ARGV("/bin/sh", "-c", "id -u; grep -E 'CapEff|NoNewPrivs' /proc/self/status"));
+	auto_free char *text = output_of(
+		ARGV("/bin/sh", "-c", "id -u; grep -E 'CapEff|NoNewPrivs' /proc/self/status"));
 	auto_free char *uid = mem_printf("%u\n", geteuid() == 0 ? SOMEBODY : (unsigned)geteuid());
 	CHECK(str_has_prefix(text, uid));
 	CHECK_HAS(text, "CapEff:\t0000000000000000\n");
@@ -73,7 +80,8 @@ TEST(it_has_no_rights)
 
 TEST(it_gets_no_descriptor_of_ours)
 {
-	auto_close int leak = open("/etc/passwd", O_RDONLY); /* NOLINT(android-cloexec-open): on purpose */
+	auto_close int leak =
+		open("/etc/passwd", O_RDONLY); /* NOLINT(android-cloexec-open): on purpose */
 	CHECK(leak >= 0);
 	auto_free char *text = output_of(ARGV("/bin/sh", "-c", "ls -l /proc/$$/fd"));
 	CHECK(!strstr(text, "passwd"));
@@ -84,7 +92,9 @@ TEST(a_timeout_ends_everything_it_started)
 	struct runner_result result;
 	struct err err;
 	uint64_t before = io_boot_ms();
-	CHECK_INT(run(ARGV("/bin/sh", "-c", "setsid sleep 61 & sleep 61 & echo $!; wait"), 500, &result, &err), 0);
+	CHECK_INT(run(ARGV("/bin/sh", "-c", "setsid sleep 61 & sleep 61 & echo $!; wait"), 500,
+	              &result, &err),
+	          0);
 	CHECK(result.timed_out);
 	CHECK(io_boot_ms() - before < 5000);
 	auto_free char *text = buf_take_string(&result.output);
@@ -114,7 +124,9 @@ TEST(too_much_output_is_cut_not_kept)
 {
 	struct runner_result result;
 	struct err err;
-	CHECK_INT(run(ARGV("/bin/sh", "-c", "head -c 1000000 /dev/zero; exit 3"), 10000, &result, &err), 0);
+	CHECK_INT(run(ARGV("/bin/sh", "-c", "head -c 1000000 /dev/zero; exit 3"), 10000, &result,
+	              &err),
+	          0);
 	CHECK(result.is_cut);
 	CHECK_INT(result.exit_code, 3);
 	CHECK_INT(buf_len(&result.output), RUNNER_OUTPUT_MAX);
