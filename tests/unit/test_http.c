@@ -1,0 +1,380 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "harness/test.h"
+#include "http/request.h"
+#include "http/server.h"
+#include "http/sse.h"
+
+enum { STREAM_BYTES = 3 << 20 };
+
+static struct loop *loop;
+static struct server *server;
+static int listener;
+static struct request *held;
+static struct request *uploading;
+static int ended, gone;
+static size_t streamed; /* bytes pulled from, or taken of, a stream */
+static size_t room;     /* how much a streamed body is taken */
+static bool refuse_peers;
+
+static void on_end(struct request *request, bool is_gone, void *ctx)
+{
+	ended++;
+	gone += is_gone;
+}
+
+static void say(struct request *request, int status, const char *text)
+{
+	request_answer(request, status, "text/plain", text, strlen(text));
+}
+
+static void on_body(struct request *request, const char *bytes, size_t len, void *ctx)
+{
+	char text[64];
+
+	CHECK_INT(bytes[len], 0);
+	(void)snprintf(text, sizeof(text), "%zu:%.10s", len, bytes);
+	say(request, 200, text);
+}
+
+static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len, void *ctx)
+{
+	size_t take = MIN(len, room);
+
+	if (len == 0) {
+		say(request, 200, "taken");
+		return 0;
+	}
+	room -= take;
+	streamed += take;
+	return take;
+}
+
+static ssize_t on_pull(struct request *request, uint8_t *to, size_t max, void *ctx)
+{
+	size_t take = MIN(max, (size_t)STREAM_BYTES - streamed);
+
+	if (take == 0)
+		return REQUEST_STREAM_END;
+	memset(to, 'x', take);
+	streamed += take;
+	return (ssize_t)take;
+}
+
+static ssize_t on_idle_pull(struct request *request, uint8_t *to, size_t max, void *ctx)
+{
+	return 0;
+}
+
+static void on_sse_writable(struct sse *sse, void *ctx)
+{
+}
+
+static void on_sse_end(struct sse *sse, bool is_gone, void *ctx)
+{
+	on_end(NULL, is_gone, NULL);
+}
+
+static const struct sse_ops sse_ops = {on_sse_writable, on_sse_end};
+
+static void on_request(struct request *request, void *ctx)
+{
+	const char *path = request_path(request);
+
+	if (!str_eq(path, "/events"))
+		request_set_on_end(request, on_end, NULL);
+	if (str_eq(path, "/now"))
+		say(request, 200, "now");
+	else if (str_eq(path, "/query"))
+		say(request, 200, request_query(request, "q"));
+	else if (str_eq(path, "/later"))
+		held = request_ref(request);
+	else if (str_eq(path, "/body"))
+		request_read_body(request, 1000, on_body, NULL);
+	else if (str_eq(path, "/upload"))
+		request_stream_body(uploading = request, on_chunk, NULL);
+	else if (str_eq(path, "/download"))
+		request_answer_stream(request, 200, "text/plain", UINT64_MAX, on_pull, NULL);
+	else if (str_eq(path, "/idle"))
+		request_answer_stream(request, 200, "text/plain", UINT64_MAX, on_idle_pull, NULL);
+	else if (str_eq(path, "/events"))
+		CHECK_INT(sse_send(sse_open(request, &sse_ops, NULL), "7", "kind", "a\nb"), 0);
+	else
+		say(request, 404, path);
+}
+
+static void on_refuse(struct request *request, enum err_code code, const char *detail, void *ctx)
+{
+	say(request, err_http(code), detail);
+}
+
+static bool on_peer(uid_t uid, pid_t pid, void *ctx)
+{
+	CHECK_INT(uid, getuid());
+	CHECK_INT(pid, getpid());
+	return !refuse_peers;
+}
+
+static void set_up(void)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct server_config config = {.on_peer = on_peer, .on_request = on_request,
+				       .on_refuse = on_refuse, .max_connections = 10,
+				       .header_timeout_ms = 200};
+	struct err err = {0};
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/s", test_dir());
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CHECK_INT(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	CHECK_INT(listen(listener, 10), 0);
+	CHECK_INT(loop_new(&loop), 0);
+	config.listen_fd = listener;
+	CHECK_INT(server_new(loop, &config, &server, &err), 0);
+}
+
+static void tear_down(void)
+{
+	server_free(server);
+	request_unref(held);
+	loop_free(loop);
+	close(listener);
+}
+
+static int dial(void)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/s", test_dir());
+	CHECK_INT(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	CHECK_INT(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	return fd;
+}
+
+static void run(void)
+{
+	for (int i = 0; i < 50; i++)
+		CHECK(loop_step(loop, 0) >= 0);
+}
+
+/* Sends, lets the server work, returns what came back. */
+static const char *talk(int fd, const char *text)
+{
+	static char answer[4096];
+	ssize_t n;
+
+	CHECK_INT(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	run();
+	n = read(fd, answer, sizeof(answer) - 1);
+	answer[MAX(n, 0)] = '\0';
+	return answer;
+}
+
+TEST(requests_are_answered_on_one_connection)
+{
+	set_up();
+	int fd = dial();
+
+	CHECK_HAS(talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\n\r\n"), "\r\n\r\nnow");
+	CHECK_HAS(talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"), "now");
+	CHECK_HAS(talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"),
+		  "3:abc");
+	CHECK_HAS(talk(fd, "GET /query?q=a%20b%2Bc+d HTTP/1.1\r\nHost: x\r\n\r\n"), "a b+c d");
+	CHECK_HAS(talk(fd, "GET /nothing%00%2e HTTP/1.1\r\nHost: x\r\n\r\n"), "/nothing%00.");
+	CHECK_INT(ended, 5);
+	CHECK_INT(gone, 0);
+	close(fd);
+	tear_down();
+}
+
+TEST(an_answer_may_come_later)
+{
+	set_up();
+	int fd = dial();
+
+	CHECK_STR(talk(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"), "");
+	CHECK(held);
+	say(held, 200, "late");
+	CHECK_HAS(talk(fd, ""), "late");
+	CHECK_INT(ended, 1);
+	say(held, 200, "twice is ignored");
+	close(fd);
+	tear_down();
+}
+
+TEST(a_client_that_goes_is_noticed_once_while_it_waits)
+{
+	set_up();
+	int fd = dial();
+
+	CHECK_STR(talk(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"), "");
+	close(fd);
+	run();
+	CHECK_INT(ended, 1);
+	CHECK_INT(gone, 1);
+	CHECK(request_is_gone(held));
+	CHECK(!request_header(held, "Host"));
+	say(held, 200, "nobody hears");
+	run();
+	CHECK_INT(ended, 1);
+	tear_down();
+}
+
+TEST(a_client_that_goes_is_noticed_once_during_a_stream)
+{
+	set_up();
+	int fd = dial();
+
+	CHECK_HAS(talk(fd, "GET /idle HTTP/1.1\r\nHost: x\r\n\r\n"), "200 OK");
+	close(fd);
+	run();
+	CHECK_INT(ended, 1);
+	CHECK_INT(gone, 1);
+	tear_down();
+}
+
+TEST(bodies_are_bounded)
+{
+	static char big[3000];
+	set_up();
+	int fd = dial();
+
+	memset(big, 'x', sizeof(big) - 1);
+	CHECK_STR(talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 2999\r\n\r\n"), "");
+	CHECK_HAS(talk(fd, big), "413 ");
+	CHECK_STR(talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+			   "bb7\r\n"), "");
+	CHECK_STR(talk(fd, big), "");
+	CHECK_HAS(talk(fd, "\r\n0\r\n\r\n"), "413 ");
+	CHECK_HAS(talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 2999\r\n"
+			   "Expect: 100-continue\r\n\r\n"), "413 ");
+	close(fd);
+	tear_down();
+}
+
+TEST(a_body_waits_for_room)
+{
+	static char block[64 * 1024];
+	set_up();
+	int fd = dial();
+	size_t sent = 0;
+	ssize_t n;
+
+	CHECK_STR(talk(fd, "PUT /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 3145728\r\n\r\n"), "");
+	room = 1000;
+	while ((n = write(fd, block, sizeof(block))) > 0) {
+		sent += (size_t)n;
+		run();
+	}
+	/* The sockets are full, and the server took no more than it was allowed to. */
+	CHECK_INT(streamed, 1000);
+	CHECK(sent < (1 << 20));
+	room = SIZE_MAX;
+	request_body_more(uploading);
+	for (int rounds = 0; sent < STREAM_BYTES && rounds < 10000; rounds++) {
+		n = write(fd, block, MIN(sizeof(block), STREAM_BYTES - sent));
+		sent += (size_t)MAX(n, 0);
+		run();
+	}
+	CHECK_HAS(talk(fd, ""), "taken");
+	CHECK_INT(streamed, STREAM_BYTES);
+	CHECK_INT(gone, 0);
+	close(fd);
+	tear_down();
+}
+
+TEST(a_slow_reader_slows_the_stream)
+{
+	static char block[64 * 1024];
+	set_up();
+	int fd = dial();
+	size_t read_bytes = 0;
+
+	CHECK_INT(write(fd, "GET /download HTTP/1.1\r\nHost: x\r\n\r\n", 36), 36);
+	run();
+	CHECK(streamed < (1 << 20));
+	for (int rounds = 0; rounds < 10000 && ended == 0; rounds++) {
+		ssize_t n = read(fd, block, sizeof(block));
+
+		read_bytes += (size_t)MAX(n, 0);
+		run();
+	}
+	CHECK_INT(streamed, STREAM_BYTES);
+	CHECK_INT(gone, 0);
+	close(fd);
+	tear_down();
+}
+
+TEST(events_are_framed)
+{
+	set_up();
+	int fd = dial();
+	const char *answer = talk(fd, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n");
+
+	CHECK_HAS(answer, "text/event-stream");
+	CHECK_HAS(answer, "id: 7\nevent: kind\ndata: a\ndata: b\n\n");
+	close(fd);
+	run();
+	CHECK_INT(ended, 1);
+	CHECK_INT(gone, 1);
+	tear_down();
+}
+
+TEST(other_users_are_refused)
+{
+	refuse_peers = true;
+	set_up();
+	int fd = dial();
+
+	CHECK_HAS(talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\n\r\n"), "403 ");
+	close(fd);
+	tear_down();
+}
+
+TEST(headers_must_come_in_time)
+{
+	set_up();
+	int fd = dial();
+	uint64_t begin = io_boot_ms();
+	char byte;
+	ssize_t n;
+
+	/* A byte now and then is no silence, and still no request. */
+	CHECK_INT(write(fd, "GET /now HTTP/1.1\r\nA: ", 22), 22);
+	while ((n = read(fd, &byte, 1)) < 0 && errno == EAGAIN) {
+		CHECK(io_boot_ms() - begin < 5000);
+		(void)!write(fd, "x", 1); /* may be cut by now */
+		run();
+		CHECK(loop_step(loop, 10) >= 0);
+	}
+	CHECK(io_boot_ms() - begin >= 200);
+	CHECK_INT(ended, 0);
+	close(fd);
+	tear_down();
+}
+
+TEST(the_end_of_the_server_ends_every_request)
+{
+	set_up();
+	int waiting = dial(), streaming = dial();
+
+	CHECK_STR(talk(waiting, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"), "");
+	CHECK_HAS(talk(streaming, "GET /idle HTTP/1.1\r\nHost: x\r\n\r\n"), "200 OK");
+	tear_down();
+	CHECK_INT(ended, 2);
+	CHECK_INT(gone, 2);
+	close(waiting);
+	close(streaming);
+}
