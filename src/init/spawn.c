@@ -62,10 +62,13 @@ static int set_stdio(const struct command *command, struct err *err)
 	return 0;
 }
 
-/* Where the out-of-memory killer looks first: before the shim, the spawner and init. */
+/* Where the out-of-memory killer looks first: before the shim, the spawner and init. The file belongs
+ * to us only while we are dumpable, which harms nothing as long as we still have init's uid. */
 static void volunteer_for_oom(void)
 {
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	(void)!io_write_ctl(AT_FDCWD, "/proc/self/oom_score_adj", "500"); /* best effort by design */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 static int enter_cwd(const struct command *command, struct err *err)
