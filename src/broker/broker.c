@@ -156,7 +156,7 @@ static void on_host_image(struct job *job, struct wire_msg *answer, const struct
 	const char *id = answer ? wire_str(answer, FIELD_LAYER, "") : "";
 	if (!answer)
 		log_warn("cannot see whether the host image is current", LOG_ERR(err));
-	else if (!str_eq(id, site->host_layer) && id_is_valid(id, "ly") &&
+	else if (!str_eq(id, site->host_layer) && id_is_valid(id, "host") &&
 	         str_copy(site->host_layer, sizeof(site->host_layer), id))
 		log_info("host image built anew", LOG_STR("layer", id));
 }

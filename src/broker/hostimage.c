@@ -24,13 +24,6 @@
 
 enum { HOSTIMAGE_MS = 5 * 60 * 1000, FINGERPRINT_MAX = 256 };
 
-bool hostimage_is(const struct site *site, const char *layer_id)
-{
-	auto_free char *path = mem_printf("%s/host", layer_id);
-	struct stat st;
-	return fstatat(site->state.layers_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 /* The fingerprint a layer was made from; "" when there is none. The caller frees. */
 static char *known_fingerprint(const struct site *site, const char *layer_id)
 {
@@ -94,7 +87,7 @@ static int build(const struct site *site, const char *id, struct err *err)
 
 int hostimage_refresh(const struct site *site, struct id *ret_id, struct err *err)
 {
-	struct id id = id_new("ly");
+	struct id id = id_new("host");
 	int r = build(site, id.text, err);
 	if (r > 0)
 		r = layer_commit(site, id.text, err) < 0 ? -1 : 1;
@@ -112,7 +105,7 @@ int hostimage_refresh(const struct site *site, struct id *ret_id, struct err *er
 static int find_newest(const char *id, void *ctx)
 {
 	struct site *site = ctx;
-	if (hostimage_is(site, id) && strcmp(id, site->host_layer) > 0)
+	if (strcmp(id, site->host_layer) > 0)
 		(void)!str_copy(site->host_layer, sizeof(site->host_layer), id); /* fits */
 	return 0;
 }
@@ -121,8 +114,7 @@ static int drop_replaced(const char *id, void *ctx)
 {
 	struct site *site = ctx;
 	struct err err = {0};
-	if (!str_eq(id, site->host_layer) && hostimage_is(site, id) &&
-	    layer_remove(site, id, &err) < 0)
+	if (!str_eq(id, site->host_layer) && layer_remove(site, id, &err) < 0)
 		log_debug("replaced host image stays", LOG_STR("layer", id), LOG_ERR(&err));
 	return 0;
 }
@@ -131,9 +123,9 @@ int hostimage_prepare(struct site *site, struct err *err)
 {
 	struct id id;
 	site->host_layer[0] = '\0';
-	int r = layer_each(site, find_newest, site);
+	int r = layer_each_host(site, find_newest, site);
 	if (r == 0)
-		r = layer_each(site, drop_replaced, site);
+		r = layer_each_host(site, drop_replaced, site);
 	if (r < 0)
 		return err_sys(err, -r, "list the layers");
 	if (site->host_layer[0])

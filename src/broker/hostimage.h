@@ -16,5 +16,3 @@ int hostimage_prepare(struct site *site, struct err *err) NODISCARD;
 /* Looks whether the current one still is what this machine would give, and builds another if not.
  * *ret_id is the one to use from now on. Blocking: a task. */
 int hostimage_refresh(const struct site *site, struct id *ret_id, struct err *err) NODISCARD;
-/* True if the layer is one of a host image, current or replaced. */
-bool hostimage_is(const struct site *site, const char *layer_id);

@@ -77,8 +77,7 @@ static int remove_named(const struct site *site, const char *name, struct err *e
 		return 0;
 	if (dir < 0)
 		return err_sys(err, -dir, "open layer %s", name);
-	struct stat st;
-	bool is_ours = fstatat(dir, "host", &st, AT_SYMLINK_NOFOLLOW) == 0;
+	bool is_ours = strstr(name, "host_") != NULL;
 	if (!is_ours &&
 	    (remove_tree(site, dir, "tree", err) < 0 || remove_tree(site, dir, "new", err) < 0))
 		return -1;
@@ -150,9 +149,9 @@ static int each(const struct site *site, bool (*is_wanted)(const char *name),
 	return r;
 }
 
-static bool is_layer(const char *name)
+static bool is_host(const char *name)
 {
-	return id_is_valid(name, "ly");
+	return id_is_valid(name, "host");
 }
 
 static bool is_new(const char *name)
@@ -160,9 +159,9 @@ static bool is_new(const char *name)
 	return str_has_prefix(name, NEW_PREFIX);
 }
 
-int layer_each(const struct site *site, int (*fn)(const char *id, void *ctx), void *ctx)
+int layer_each_host(const struct site *site, int (*fn)(const char *id, void *ctx), void *ctx)
 {
-	return each(site, is_layer, fn, ctx);
+	return each(site, is_host, fn, ctx);
 }
 
 static bool is_old(const char *name)

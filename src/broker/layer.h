@@ -20,8 +20,9 @@ void layer_abandon(const struct site *site, const char *id);
 int layer_open_tree(const struct site *site, const char *id, struct err *err) NODISCARD;
 /* ERR_CONFLICT while a running sandbox uses it; gone already is a success. */
 int layer_remove(const struct site *site, const char *id, struct err *err) NODISCARD;
-/* Calls fn for every layer that exists; stops at non-zero. -errno. */
-int layer_each(const struct site *site, int (*fn)(const char *id, void *ctx), void *ctx) NODISCARD;
+/* Calls fn for every layer of a host image; stops at non-zero. -errno. */
+int layer_each_host(const struct site *site, int (*fn)(const char *id, void *ctx),
+                    void *ctx) NODISCARD;
 /* Removes what broken-off imports left, in a child of its own: it may be much. -errno. */
 int layer_sweep(struct site *site) NODISCARD;
 /* Unpacks an archive (a regular file) as layers; fills LAYER*, BYTES_COUNT, ENTRIES, FORMAT and

@@ -20,7 +20,6 @@
 #include "base/str.h"
 #include "broker/box.h"
 #include "broker/context.h"
-#include "broker/hostimage.h"
 #include "broker/job.h"
 #include "broker/layer.h"
 #include "broker/ops.h"
@@ -111,11 +110,10 @@ static int add_layer(struct launching *launching, const char *id, struct err *er
 	bool is_host = str_eq(id, "host");
 	if (is_host)
 		id = site->host_layer;
-	if (!id_is_valid(id, "ly"))
+	else if (!id_is_valid(id, "ly"))
 		return err_set(err, ERR_INVALID, "malformed layer id");
 	if (meta->layer_count == LIMIT_LAYERS)
 		return err_set(err, ERR_INVALID, "more than %d layers", LIMIT_LAYERS);
-	is_host = is_host || hostimage_is(site, id);
 	/* The host image is what /usr is bound onto: it can only be the lowest. */
 	if (is_host && meta->layer_count > 0)
 		return err_set(err, ERR_INVALID, "the host image must be the lowest layer");

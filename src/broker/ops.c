@@ -297,8 +297,6 @@ int op_import(struct broker *broker, struct wire_msg *msg, struct err *err)
 int op_layer_rm(struct broker *broker, struct wire_msg *msg, struct err *err)
 {
 	const char *id = wire_str(msg, FIELD_LAYER, "");
-	if (str_eq(id, broker->site.host_layer))
-		return err_set(err, ERR_CONFLICT, "layer %s is the host image", id);
 	struct job *job;
 	auto_wire_out struct wire_out out = {0};
 	if (start_task(broker, msg, &job, &out, err) < 0)

@@ -105,8 +105,8 @@ static int fill_program(int dir_fd, char *name, size_t size)
 	int r = copy_hashed(self, copy, &hash);
 	if (r < 0)
 		return r;
-	/* Executable but not readable: the kernel then gives /proc/PID of what runs it to the owner of
-	 * the file, host root, and not to root of the sandbox's user namespace. */
+	/* Executable but not readable: the kernel then gives /proc/PID of what runs it to the owner
+	 * of the file, host root, and not to root of the sandbox's user namespace. */
 	if (fchmod(copy, 0111) < 0)
 		return -errno;
 	(void)snprintf(name, size, "cloche-%016llx", (unsigned long long)hash);

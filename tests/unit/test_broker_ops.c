@@ -698,13 +698,20 @@ TEST(a_layer_in_use_stays)
 	wire_put_str(&out, FIELD_LAYER, LAYER_A);
 	expect_refusal(&f, &out, ERR_CONFLICT);
 	CHECK_INT(faccessat(layers, LAYER_A "/tree", F_OK, 0), 0);
-	/* The current host image stays, whatever the daemon thinks. */
-	make_layer(&f, LAYER_B);
-	CHECK(str_copy(f.broker->site.host_layer, sizeof(f.broker->site.host_layer), LAYER_B));
+	/* The host image is not the daemon's to remove. */
+	static const char host[] = "host_00000000000000000001";
+	make_layer(&f, host);
+	CHECK(str_copy(f.broker->site.host_layer, sizeof(f.broker->site.host_layer), host));
 	wire_begin(&out, WIRE_OP_LAYER_RM, 7);
-	wire_put_str(&out, FIELD_LAYER, LAYER_B);
-	expect_refusal(&f, &out, ERR_CONFLICT);
-	CHECK_INT(faccessat(layers, LAYER_B "/tree", F_OK, 0), 0);
+	wire_put_str(&out, FIELD_LAYER, host);
+	expect_refusal(&f, &out, ERR_INVALID);
+	CHECK_INT(faccessat(layers, host, F_OK, 0), 0);
+	/* And stands only at the bottom. */
+	begin_launch(&out, BOX_B, LAYER_A);
+	wire_put_str(&out, FIELD_LAYER, "host");
+	expect_refusal(&f, &out, ERR_INVALID);
+	begin_launch(&out, BOX_B, "host");
+	expect_ok(&f, &out);
 	teardown(&f);
 }
 
