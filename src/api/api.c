@@ -109,8 +109,8 @@ static void proceed(struct call *call)
 	case ROUTE_RAW:
 		/* The bytes are not here yet; name and length must do. */
 		seed = mem_printf("%s %s %llu", call_query(call, "name", ""),
-				  call_query(call, "format", ""),
-				  (unsigned long long)request_body_length(call->request));
+		                  call_query(call, "format", ""),
+		                  (unsigned long long)request_body_length(call->request));
 		call_with_key(call, seed, strlen(seed), call->route->handler);
 		return;
 	case ROUTE_NONE:
@@ -130,7 +130,7 @@ void api_on_request(struct request *request, void *ctx)
 	char allow[64];
 
 	if (route_match(request_method(request), request_path(request), &route, params, allow,
-			&err) < 0) {
+	                &err) < 0) {
 		if (err.code == ERR_METHOD)
 			request_add_header(request, "Allow", allow);
 		api_on_refuse(request, err.code, err.msg, api);

@@ -53,9 +53,9 @@ static int send_end(struct attach *attach, const struct tail_exit *end)
 {
 	uint8_t channel = CHANNEL_EXIT;
 	json_t *json = json_pack("{s:o, s:o, s:s}", "exitCode",
-				 end->signal ? json_null() : json_integer(end->code), "signal",
-				 end->signal ? json_integer(end->signal) : json_null(), "reason",
-				 end->reason);
+	                         end->signal ? json_null() : json_integer(end->code), "signal",
+	                         end->signal ? json_integer(end->signal) : json_null(), "reason",
+	                         end->reason);
 	auto_free char *text = json_dumps(json, JSON_COMPACT);
 
 	json_decref(json);
@@ -151,7 +151,7 @@ static void pour(struct attach *attach)
 	if (buf_len(&attach->input) == 0 && !attach->has_eof)
 		return;
 	taken = engine->ops->input(engine, &attach->tail.watch, buf_head(&attach->input),
-				   buf_len(&attach->input), attach->has_eof);
+	                           buf_len(&attach->input), attach->has_eof);
 	if (taken < 0)
 		buf_reset(&attach->input); /* it takes no input: not the client's mistake */
 	else
@@ -198,12 +198,13 @@ static void on_message(struct ws *ws, bool is_text, const uint8_t *bytes, size_t
 	} else if (bytes[0] == CHANNEL_STDIN) {
 		on_input(attach, bytes + 1, len - 1);
 	} else if (bytes[0] == CHANNEL_RESIZE && len == 5) {
-		engine->ops->resize(engine, tail->sandbox, tail->exec,
-				    bytes[1] | (uint64_t)bytes[2] << 8,
-				    bytes[3] | (uint64_t)bytes[4] << 8, ignore_result, NULL);
+		const struct exec_size size = {bytes[1] | (uint64_t)bytes[2] << 8,
+		                               bytes[3] | (uint64_t)bytes[4] << 8};
+
+		engine->ops->resize(engine, tail->sandbox, tail->exec, size, ignore_result, NULL);
 	} else if (bytes[0] == CHANNEL_SIGNAL && len == 2) {
 		engine->ops->signal(engine, tail->sandbox, tail->exec, bytes[1], ignore_result,
-				    NULL);
+		                    NULL);
 	} else {
 		ws_close(ws, WS_POLICY, "no such channel, or not of that length");
 	}
@@ -241,8 +242,10 @@ void handle_exec_attach(struct call *call)
 	attach->api = call->api;
 	attach->is_readonly = call_query_bool(call, "readonly");
 	buf_init(&attach->input, 2 * WS_MESSAGE_BYTES);
-	tail_init(&attach->tail, call->api, sandbox->id.text, exec->id.text,
-		  attach->is_readonly ? 0 : TAIL_HOLD | TAIL_WRITER, &tail_ops, attach);
+	tail_init(&attach->tail, call->api,
+	          &(struct tail_target){sandbox->id.text, exec->id.text,
+	                                attach->is_readonly ? 0 : TAIL_HOLD | TAIL_WRITER},
+	          &tail_ops, attach);
 	if (ws_check(call->request, PROTOCOL, &err) < 0 ||
 	    tail_join(&attach->tail, call_query_u64(call, "offset", 0), &err) < 0) {
 		attach_free(attach);

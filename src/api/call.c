@@ -118,14 +118,21 @@ static const char *title_of(int status)
 		int status;
 		const char *title;
 	} titles[] = {
-		{400, "Bad Request"},         {401, "Unauthorized"},
-		{403, "Forbidden"},           {404, "Not Found"},
-		{405, "Method Not Allowed"},  {409, "Conflict"},
-		{410, "Gone"},                {413, "Content Too Large"},
+		{400, "Bad Request"},
+		{401, "Unauthorized"},
+		{403, "Forbidden"},
+		{404, "Not Found"},
+		{405, "Method Not Allowed"},
+		{409, "Conflict"},
+		{410, "Gone"},
+		{413, "Content Too Large"},
 		{422, "Unprocessable Content"},
-		{429, "Too Many Requests"},   {500, "Internal Server Error"},
-		{501, "Not Implemented"},     {502, "Bad Gateway"},
-		{503, "Service Unavailable"}, {504, "Gateway Timeout"},
+		{429, "Too Many Requests"},
+		{500, "Internal Server Error"},
+		{501, "Not Implemented"},
+		{502, "Bad Gateway"},
+		{503, "Service Unavailable"},
+		{504, "Gateway Timeout"},
 		{507, "Insufficient Storage"},
 	};
 
@@ -149,9 +156,9 @@ json_t *call_problem(const struct err *err)
 		str_escape(shown, sizeof(shown), detail, strlen(detail));
 		detail = shown;
 	}
-	problem = json_pack("{s:s+, s:s, s:i, s:s, s:s}", "type", "urn:cloche:error:", name,
-			    "title", title_of(status), "status", status, "detail", detail, "code",
-			    name);
+	problem =
+		json_pack("{s:s+, s:s, s:i, s:s, s:s}", "type", "urn:cloche:error:", name, "title",
+	                  title_of(status), "status", status, "detail", detail, "code", name);
 	must(problem);
 	return problem;
 }
@@ -211,7 +218,7 @@ int call_exec(struct call *call, struct sandbox **ret_sandbox, struct exec **ret
 	    !str_eq(exec->sandbox.text, sandbox->id.text)) {
 		if (err.code == ERR_OK || err.code == ERR_NOT_FOUND)
 			(void)err_set(&err, ERR_NOT_FOUND, "no exec '%s' in this sandbox",
-				      call->params[1]); /* always -1 */
+			              call->params[1]); /* always -1 */
 		call_fail(call, &err);
 		return -1;
 	}
@@ -261,7 +268,9 @@ static void replay(struct call *call, struct idempotency *entry)
 	} else if (entry->status == 0) {
 		/* Not under way (that was checked before): the daemon died over it, and what
 		 * became of it is in the lists. Doing it again could do it twice. */
-		refuse_key(call, "the first request was cut off; look what it left, then use another key");
+		refuse_key(
+			call,
+			"the first request was cut off; look what it left, then use another key");
 	} else {
 		mem_freep(&call->key);
 		request_add_header(call->request, "Idempotency-Replayed", "true");
@@ -317,13 +326,13 @@ void call_with_key(struct call *call, const void *bytes, size_t len, route_handl
 	crypto_generichash(hash, sizeof(hash), bytes, len, NULL, 0);
 	sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
 	call->key = mem_strdup(key);
-	call->key_route = mem_printf("%s %s", request_method(call->request),
-				     request_path(call->request));
+	call->key_route =
+		mem_printf("%s %s", request_method(call->request), request_path(call->request));
 	call->key_hash = mem_strdup(hex);
 	if (is_under_way(call)) {
 		refuse_key(call, "the first request is still being worked on");
 	} else if (store_idempotency_get(call->api->store, key, call->key_route, io_real_ms(),
-					 &entry, &err) == 0) {
+	                                 &entry, &err) == 0) {
 		replay(call, entry);
 	} else if (err.code == ERR_NOT_FOUND) {
 		claim_key(call, proceed);

@@ -7,10 +7,10 @@
 
 #include <jansson.h>
 
-#include "base/base.h"
-#include "base/err.h"
 #include "api/engine.h"
 #include "api/route.h"
+#include "base/base.h"
+#include "base/err.h"
 #include "model/sandbox.h"
 
 struct config;

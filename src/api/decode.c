@@ -23,12 +23,12 @@ static uint64_t count_of(const json_t *body, const char *name, uint64_t otherwis
 }
 
 int decode_entries(const json_t *map, struct strings *to,
-		   int (*check)(const char *entry, struct err *err), struct err *err)
+                   int (*check)(const char *entry, struct err *err), struct err *err)
 {
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)map, key, value) {
+	json_object_foreach ((json_t *)(uintptr_t)map, key, value) {
 		auto_free char *entry = mem_printf("%s=%s", key, json_string_value(value));
 
 		if (strchr(key, '='))
@@ -45,11 +45,11 @@ static int take_limits(const json_t *object, struct limits *limits, struct err *
 	const char *name;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+	json_object_foreach ((json_t *)(uintptr_t)object, name, value) {
 		const struct limit *limit = limits_find_json(name);
 		int r = json_is_string(value)
-				? limits_set_text(limits, limit, json_string_value(value), err)
-				: limits_set_number(limits, limit, json_number_value(value), err);
+		                ? limits_set_text(limits, limit, json_string_value(value), err)
+		                : limits_set_number(limits, limit, json_number_value(value), err);
 
 		if (r < 0)
 			return r;
@@ -64,11 +64,11 @@ static int take_mounts(const json_t *list, struct spec *spec, struct err *err)
 
 	if (json_array_size(list) > LIMIT_MOUNTS)
 		return err_set(err, ERR_INVALID, "at most %d mounts are possible", LIMIT_MOUNTS);
-	json_array_foreach(list, i, mount) {
+	json_array_foreach (list, i, mount) {
 		const json_t *read_only = json_object_get(mount, "readOnly");
 
 		spec_add_mount(spec, text_of(mount, "source"), text_of(mount, "grant"),
-			       text_of(mount, "target"), !read_only || json_is_true(read_only));
+		               text_of(mount, "target"), !read_only || json_is_true(read_only));
 	}
 	return 0;
 }
@@ -113,7 +113,8 @@ static int fill_spec(const json_t *body, struct spec *spec, struct err *err)
 	if (take_ttl(body, spec, err) < 0 ||
 	    take_limits(json_object_get(body, "limits"), &spec->limits, err) < 0 ||
 	    take_mounts(json_object_get(body, "mounts"), spec, err) < 0 ||
-	    decode_entries(json_object_get(body, "labels"), &spec->labels, entry_check_label, err) < 0 ||
+	    decode_entries(json_object_get(body, "labels"), &spec->labels, entry_check_label, err) <
+	            0 ||
 	    decode_entries(json_object_get(body, "env"), &spec->env, entry_check_env, err) < 0)
 		return -1;
 	return spec_validate(spec, err);
@@ -156,7 +157,7 @@ static int take_argv(const json_t *body, struct strings *argv, struct err *err)
 	}
 	if (list && (json_array_size(list) == 0 || json_array_size(list) > LIMIT_ARGV))
 		return err_set(err, ERR_INVALID, "'argv' must have 1 to %d items", LIMIT_ARGV);
-	json_array_foreach(list, i, item) {
+	json_array_foreach (list, i, item) {
 		strings_add(argv, json_string_value(item));
 		bytes += json_string_length(item) + 1;
 	}
@@ -164,12 +165,12 @@ static int take_argv(const json_t *body, struct strings *argv, struct err *err)
 		return err_set(err, ERR_INVALID, "the program's name is empty");
 	if (bytes > LIMIT_ARGV_BYTES)
 		return err_set(err, ERR_TOO_LARGE, "the command has more than %d bytes",
-			       LIMIT_ARGV_BYTES);
+		               LIMIT_ARGV_BYTES);
 	return 0;
 }
 
 static int take_place(const json_t *body, const struct spec *spec, struct exec *exec,
-		      struct err *err)
+                      struct err *err)
 {
 	const char *user = text_of(body, "user");
 	const char *cwd = text_of(body, "cwd");
@@ -192,7 +193,7 @@ static int take_size(const json_t *body, struct decode_exec *ret, struct err *er
 }
 
 static int fill_exec(const json_t *body, const struct spec *spec, struct decode_exec *ret,
-		     struct err *err)
+                     struct err *err)
 {
 	const json_t *input = json_object_get(body, "input");
 
@@ -206,7 +207,8 @@ static int fill_exec(const json_t *body, const struct spec *spec, struct decode_
 	if (ret->exec->background && ret->attach)
 		return err_set(err, ERR_INVALID, "give either 'background' or 'attach'");
 	if (input && ret->attach)
-		return err_set(err, ERR_INVALID, "'input' does not go with 'attach': send it there");
+		return err_set(err, ERR_INVALID,
+		               "'input' does not go with 'attach': send it there");
 	if (take_argv(body, &ret->exec->argv, err) < 0 ||
 	    take_place(body, spec, ret->exec, err) < 0 || take_size(body, ret, err) < 0)
 		return -1;
@@ -214,7 +216,7 @@ static int fill_exec(const json_t *body, const struct spec *spec, struct decode_
 }
 
 int decode_exec(const json_t *body, const struct id *sandbox, const struct spec *spec,
-		struct decode_exec *ret, struct err *err)
+                struct decode_exec *ret, struct err *err)
 {
 	*ret = (struct decode_exec){.exec = exec_new(sandbox)};
 	strings_copy(&ret->env, &spec->env);
@@ -248,5 +250,6 @@ int decode_signal(const char *text, int *ret, struct err *err)
 			return 0;
 		}
 	}
-	return err_set(err, ERR_INVALID, "'signal' must be a name such as TERM or a number of 1 to 64");
+	return err_set(err, ERR_INVALID,
+	               "'signal' must be a name such as TERM or a number of 1 to 64");
 }

@@ -13,7 +13,7 @@
 
 /* SandboxRequest on top of its profile, validated. *ret is initialised on success only. */
 int decode_spec(const json_t *body, const struct config *config, struct spec *ret,
-		struct err *err) NODISCARD;
+                struct err *err) NODISCARD;
 
 struct decode_exec {
 	struct exec *exec; /* owned: argv, user, cwd, tty, background */
@@ -26,10 +26,10 @@ struct decode_exec {
 };
 /* ExecRequest for this sandbox; what is left out comes from the sandbox. */
 int decode_exec(const json_t *body, const struct id *sandbox, const struct spec *spec,
-		struct decode_exec *ret, struct err *err) NODISCARD;
+                struct decode_exec *ret, struct err *err) NODISCARD;
 void decode_exec_done(struct decode_exec *decoded);
 /* "TERM", "SIGTERM" or "15". */
 int decode_signal(const char *text, int *ret, struct err *err) NODISCARD;
 /* An object of texts as key=value entries on top of what is there. */
 int decode_entries(const json_t *map, struct strings *to,
-		   int (*check)(const char *entry, struct err *err), struct err *err) NODISCARD;
+                   int (*check)(const char *entry, struct err *err), struct err *err) NODISCARD;

@@ -99,8 +99,8 @@ static json_t *map_of(const struct strings *list)
 		size_t len = strcspn(list->items[i], "=");
 		auto_free char *key = mem_strndup(list->items[i], len);
 
-		json_object_set_new(map, key,
-				    json_string(list->items[i][len] ? list->items[i] + len + 1 : ""));
+		json_object_set_new(
+			map, key, json_string(list->items[i][len] ? list->items[i] + len + 1 : ""));
 	}
 	return map;
 }
@@ -111,7 +111,7 @@ static json_t *names_of(const struct strings *list)
 
 	for (size_t i = 0; i < list->count; i++)
 		json_array_append_new(names,
-				      json_stringn(list->items[i], strcspn(list->items[i], "=")));
+		                      json_stringn(list->items[i], strcspn(list->items[i], "=")));
 	return names;
 }
 
@@ -121,7 +121,7 @@ static json_t *list_of(const struct strings *list)
 
 	for (size_t i = 0; i < list->count; i++)
 		json_array_append_new(items,
-				      encode_bytes(list->items[i], strlen(list->items[i]), NULL));
+		                      encode_bytes(list->items[i], strlen(list->items[i]), NULL));
 	return items;
 }
 
@@ -138,8 +138,9 @@ static json_t *limits_of(const struct limits *limits)
 		uint64_t value = limits_get(limits, limit);
 
 		json_object_set_new(object, limit->json,
-				    limit->kind == LIMIT_KIND_MILLI ? json_real((double)value / 1000)
-								    : number_of(value));
+		                    limit->kind == LIMIT_KIND_MILLI
+		                            ? json_real((double)value / 1000)
+		                            : number_of(value));
 	}
 	return object;
 }
@@ -153,7 +154,7 @@ static json_t *meters_of(const struct meters *meters)
 		bool is_micro = str_has_suffix(meter->name, "_us");
 
 		json_object_set_new(object, meter->json,
-				    is_micro ? json_real((double)value / 1e6) : number_of(value));
+		                    is_micro ? json_real((double)value / 1e6) : number_of(value));
 	}
 	return object;
 }
@@ -190,9 +191,9 @@ static json_t *mounts_of(const struct spec *spec)
 		const struct mount *mount = &spec->mounts[i];
 
 		json_array_append_new(items,
-				      json_pack("{s:s, s:o, s:s, s:b}", "grant", mount->grant,
-						"source", encode_text(mount->source), "target",
-						mount->target, "readOnly", mount->read_only));
+		                      json_pack("{s:s, s:o, s:s, s:b}", "grant", mount->grant,
+		                                "source", encode_text(mount->source), "target",
+		                                mount->target, "readOnly", mount->read_only));
 	}
 	return items;
 }
@@ -250,9 +251,9 @@ json_t *encode_exec(const struct exec *exec)
 	json_object_set_new(object, "startedAt", encode_time(exec->started_ms));
 	json_object_set_new(object, "endedAt", encode_time(exec->ended_ms));
 	json_object_set_new(object, "exitCode",
-			    ended && !exec->signal ? json_integer(exec->exit_code) : json_null());
+	                    ended && !exec->signal ? json_integer(exec->exit_code) : json_null());
 	json_object_set_new(object, "signal",
-			    ended && exec->signal ? json_integer(exec->signal) : json_null());
+	                    ended && exec->signal ? json_integer(exec->signal) : json_null());
 	json_object_set_new(object, "reason", encode_text(exec->reason));
 	json_object_set_new(object, "outputBytes", number_of(exec->output_bytes));
 	return object;
@@ -276,8 +277,9 @@ json_t *encode_image(const struct image *image)
 
 json_t *encode_host_image(void)
 {
-	return json_pack("{s:n, s:s, s:s, s:[], s:i, s:i, s:n, s:n}", "id", "name", "host", "format",
-			 "host", "layers", "bytes", 0, "entries", 0, "config", "createdAt");
+	return json_pack("{s:n, s:s, s:s, s:[], s:i, s:i, s:n, s:n}", "id", "name", "host",
+	                 "format", "host", "layers", "bytes", 0, "entries", 0, "config",
+	                 "createdAt");
 }
 
 json_t *encode_event(const struct event *event)
@@ -287,7 +289,7 @@ json_t *encode_event(const struct event *event)
 
 	json_object_set_new(object, "seq", number_of(event->seq));
 	json_object_set_new(object, "sandboxSeq",
-			    event->sandbox_seq ? number_of(event->sandbox_seq) : json_null());
+	                    event->sandbox_seq ? number_of(event->sandbox_seq) : json_null());
 	json_object_set_new(object, "time", encode_time(event->time_ms));
 	json_object_set_new(object, "kind", json_string(event_name(event->kind)));
 	json_object_set_new(object, "sandbox", encode_text(event->sandbox.text));
@@ -317,8 +319,8 @@ json_t *encode_check(const char *line)
 		bool is_last = i == ARRAY_LEN(names) - 1;
 
 		json_object_set_new(object, names[i],
-				    is_last && len == 0 ? json_null()
-							: encode_bytes(line, len, NULL));
+		                    is_last && len == 0 ? json_null()
+		                                        : encode_bytes(line, len, NULL));
 		line += len;
 		line += *line == '\t';
 	}
@@ -338,7 +340,7 @@ json_t *encode_stat(const struct record_stat *record)
 	json_object_set_new(object, "uid", number_of(record->uid));
 	json_object_set_new(object, "gid", number_of(record->gid));
 	json_object_set_new(object, "modifiedAt",
-			    encode_time(record->mtime_ms > 0 ? (uint64_t)record->mtime_ms : 1));
+	                    encode_time(record->mtime_ms > 0 ? (uint64_t)record->mtime_ms : 1));
 	json_object_set_new(object, "links", number_of(record->links));
 	json_object_set_new(object, "inode", number_of(record->inode));
 	if (*record->target)

@@ -27,7 +27,7 @@ typedef void (*engine_on_image)(const struct image *image, const struct err *err
 typedef void (*engine_on_strings)(const struct strings *list, const struct err *err, void *ctx);
 
 struct sandbox_change {
-	const char *name; /* NULL: as it is; "": none */
+	const char *name;             /* NULL: as it is; "": none */
 	const struct strings *labels; /* NULL: as they are */
 	bool has_ttl;
 	uint64_t ttl_ms; /* from now; 0: none */
@@ -50,17 +50,21 @@ struct exec_watch_ops {
 struct exec_watch {
 	const struct exec_watch_ops *ops;
 	void *ctx;
-	bool is_holder;  /* output waits for this one: it must ack what it has read */
-	bool is_writer;  /* input comes from this one and nobody else */
+	bool is_holder; /* output waits for this one: it must ack what it has read */
+	bool is_writer; /* input comes from this one and nobody else */
 	uint64_t acked;
 	struct exec_watch *next; /* the engine's */
 	void *live;              /* the engine's; NULL: not registered */
 };
 
-struct exec_start {
-	const struct exec *exec; /* id, sandbox, argv, user, cwd, tty, background */
-	const struct strings *env; /* all it gets: the sandbox's and its own; NULL: none */
+struct exec_size {
 	uint64_t rows, cols;
+};
+
+struct exec_start {
+	const struct exec *exec;   /* id, sandbox, argv, user, cwd, tty, background */
+	const struct strings *env; /* all it gets: the sandbox's and its own; NULL: none */
+	struct exec_size size;
 	uint64_t timeout_ms; /* 0: none */
 	bool has_stdin;
 	bool is_attached; /* output waits for an attached reader from the first byte on */
@@ -70,25 +74,26 @@ struct exec_start {
 
 struct engine_ops {
 	void (*create)(struct engine *engine, const struct spec *spec, engine_on_sandbox on_created,
-		       void *ctx);
-	void (*start)(struct engine *engine, const char *id, engine_on_sandbox on_started, void *ctx);
+	               void *ctx);
+	void (*start)(struct engine *engine, const char *id, engine_on_sandbox on_started,
+	              void *ctx);
 	void (*stop)(struct engine *engine, const char *id, uint64_t grace_ms,
-		     engine_on_sandbox on_stopped, void *ctx);
+	             engine_on_sandbox on_stopped, void *ctx);
 	void (*remove)(struct engine *engine, const char *id, bool force, engine_on_done on_removed,
-		       void *ctx);
+	               void *ctx);
 	void (*change)(struct engine *engine, const char *id, const struct sandbox_change *change,
-		       engine_on_sandbox on_changed, void *ctx);
+	               engine_on_sandbox on_changed, void *ctx);
 	/* The sandbox with what it has used up to now. */
 	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
-		       void *ctx);
+	               void *ctx);
 
 	/* ERR_CONFLICT when the sandbox does not run; ERR_NO_PROGRAM, ERR_NOT_PROGRAM.
 	 * On failure the watch is not registered. */
 	void (*exec)(struct engine *engine, const struct exec_start *start, engine_on_exec on_exec,
-		     void *ctx);
+	             void *ctx);
 	/* ERR_NOT_FOUND: it is not live (any more). ERR_CONFLICT: it has a writer already. */
 	int (*watch)(struct engine *engine, const char *sandbox, const char *exec,
-		     struct exec_watch *watch, struct err *err);
+	             struct exec_watch *watch, struct err *err);
 	/* Harmless when it is not registered. */
 	void (*unwatch)(struct engine *engine, struct exec_watch *watch);
 	/* Bytes of output up to offset are done with; only for holders. */
@@ -96,24 +101,24 @@ struct engine_ops {
 	/* How many bytes were taken (fewer: wait for on_room), or <0 when it has no input (any
 	 * more). eof counts only when all bytes were taken. */
 	ssize_t (*input)(struct engine *engine, struct exec_watch *watch, const void *bytes,
-			 size_t len, bool eof);
+	                 size_t len, bool eof);
 	/* Ends a live exec that nobody wants; nothing to be told. */
 	void (*abandon)(struct engine *engine, const char *sandbox, const char *exec);
-	void (*resize)(struct engine *engine, const char *sandbox, const char *exec, uint64_t rows,
-		       uint64_t cols, engine_on_done on_done, void *ctx);
+	void (*resize)(struct engine *engine, const char *sandbox, const char *exec,
+	               struct exec_size size, engine_on_done on_done, void *ctx);
 	void (*signal)(struct engine *engine, const char *sandbox, const char *exec, int signal,
-		       engine_on_done on_done, void *ctx);
+	               engine_on_done on_done, void *ctx);
 	void (*kill)(struct engine *engine, const char *sandbox, const char *exec,
-		     engine_on_done on_done, void *ctx);
+	             engine_on_done on_done, void *ctx);
 	/* Row and output of an ended one. ERR_CONFLICT while it runs. */
 	void (*forget)(struct engine *engine, const char *sandbox, const char *exec,
-		       engine_on_done on_done, void *ctx);
+	               engine_on_done on_done, void *ctx);
 
 	/* archive_fd is not taken. */
 	void (*image_import)(struct engine *engine, const char *name, const char *format,
-			     int archive_fd, engine_on_image on_imported, void *ctx);
+	                     int archive_fd, engine_on_image on_imported, void *ctx);
 	void (*image_remove)(struct engine *engine, const char *id, engine_on_done on_removed,
-			     void *ctx);
+	                     void *ctx);
 	void (*doctor)(struct engine *engine, engine_on_strings on_checks, void *ctx);
 };
 

@@ -26,7 +26,7 @@ static int after_of(const struct call *call, uint64_t *ret, struct err *err)
 static void answer_page(struct call *call, const char *sandbox)
 {
 	struct event_filter filter = {.sandbox = sandbox,
-				      .limit = call_query_u64(call, "limit", 0)};
+	                              .limit = call_query_u64(call, "limit", 0)};
 	struct event_page page = {0};
 	char cursor[24] = "";
 	struct err err = {0};
@@ -46,7 +46,7 @@ static void answer_page(struct call *call, const char *sandbox)
 		const struct event *last = &page.items[page.count - 1];
 
 		(void)snprintf(cursor, sizeof(cursor), "%llu",
-			       (unsigned long long)(sandbox ? last->sandbox_seq : last->seq));
+		               (unsigned long long)(sandbox ? last->sandbox_seq : last->seq));
 	}
 	call_answer(call, 200, encode_page(items, cursor));
 	event_page_done(&page);
@@ -106,7 +106,8 @@ static void answer_stream(struct call *call, const char *sandbox)
 
 	if (after_of(call, &after, &err) < 0 || (last && str_to_u64(last, &after) < 0)) {
 		if (err.code == ERR_OK)
-			(void)err_set(&err, ERR_INVALID, "Last-Event-ID is a number"); /* always -1 */
+			(void)err_set(&err, ERR_INVALID,
+			              "Last-Event-ID is a number"); /* always -1 */
 		call_fail(call, &err);
 		return;
 	}

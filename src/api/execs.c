@@ -52,7 +52,7 @@ static void feed(struct run *run)
 	if (run->is_input_done)
 		return;
 	taken = engine->ops->input(engine, &run->tail.watch, buf_head(&run->input),
-				   buf_len(&run->input), true);
+	                           buf_len(&run->input), true);
 	if (taken >= 0)
 		buf_consume(&run->input, (size_t)taken);
 	if (taken < 0 || buf_len(&run->input) == 0)
@@ -80,17 +80,18 @@ static void run_answer(struct run *run)
 	json_t *object;
 
 	if (!final) {
-		(void)err_set(&err, ERR_GONE, "the sandbox ended before the command"); /* always -1 */
+		(void)err_set(&err, ERR_GONE,
+		              "the sandbox ended before the command"); /* always -1 */
 		run_free(run);
 		call_fail(call, &err);
 		return;
 	}
 	object = json_pack("{s:s, s:s?, s:b}", "id", final->id.text, "reason", final->reason,
-			   "truncated", run->truncated);
+	                   "truncated", run->truncated);
 	json_object_set_new(object, "exitCode",
-			    final->signal ? json_null() : json_integer(final->exit_code));
+	                    final->signal ? json_null() : json_integer(final->exit_code));
 	json_object_set_new(object, "signal",
-			    final->signal ? json_integer(final->signal) : json_null());
+	                    final->signal ? json_integer(final->signal) : json_null());
 	encode_put_bytes(object, "stdout", buf_head(&run->out), buf_len(&run->out));
 	encode_put_bytes(object, "stderr", buf_head(&run->err), buf_len(&run->err));
 	run_free(run);
@@ -157,8 +158,7 @@ static void run_start(struct call *call, struct decode_exec *decoded)
 	struct exec_start start = {
 		.exec = decoded->exec,
 		.env = &decoded->env,
-		.rows = decoded->rows,
-		.cols = decoded->cols,
+		.size = {decoded->rows, decoded->cols},
 		.timeout_ms = decoded->timeout_ms,
 		.has_stdin = decoded->has_stdin,
 		.is_attached = !decoded->exec->background,
@@ -172,8 +172,10 @@ static void run_start(struct call *call, struct decode_exec *decoded)
 		run->is_input_done = true;
 	buf_init(&run->out, COLLECT_BYTES);
 	buf_init(&run->err, COLLECT_BYTES);
-	tail_init(&run->tail, call->api, decoded->exec->sandbox.text, decoded->exec->id.text,
-		  run->waits ? TAIL_HOLD : 0, &ops, run);
+	tail_init(&run->tail, call->api,
+	          &(struct tail_target){decoded->exec->sandbox.text, decoded->exec->id.text,
+	                                run->waits ? TAIL_HOLD : 0},
+	          &ops, run);
 	if (run->waits || decoded->input)
 		start.watch = &run->tail.watch;
 	run->exec = take_ptr(decoded->exec);
@@ -193,8 +195,9 @@ void handle_exec_create(struct call *call)
 		return;
 	}
 	if (decoded.has_stdin && !decoded.input && !decoded.exec->background && !decoded.attach) {
-		(void)err_set(&err, ERR_INVALID,
-			      "'stdin' needs 'attach' or 'background'; give small input as 'input'");
+		(void)err_set(
+			&err, ERR_INVALID,
+			"'stdin' needs 'attach' or 'background'; give small input as 'input'");
 		call_fail(call, &err);
 	} else {
 		run_start(call, &decoded);
@@ -270,7 +273,8 @@ void handle_exec_signal(struct call *call)
 
 	if (call_exec(call, &sandbox, &exec) < 0)
 		return;
-	if (decode_signal(json_string_value(json_object_get(call->body, "signal")), &signal, &err) < 0)
+	if (decode_signal(json_string_value(json_object_get(call->body, "signal")), &signal, &err) <
+	    0)
 		call_fail(call, &err);
 	else
 		engine->ops->signal(engine, sandbox->id.text, exec->id.text, signal, on_done, call);
@@ -289,12 +293,12 @@ void handle_exec_resize(struct call *call)
 		return;
 	if (rows < 1 || rows > UINT16_MAX || cols < 1 || cols > UINT16_MAX) {
 		(void)err_set(&err, ERR_INVALID, "'rows' and 'cols' must be 1 to %d",
-			      UINT16_MAX); /* always -1 */
+		              UINT16_MAX); /* always -1 */
 		call_fail(call, &err);
 		return;
 	}
-	engine->ops->resize(engine, sandbox->id.text, exec->id.text, (uint64_t)rows, (uint64_t)cols,
-			    on_done, call);
+	engine->ops->resize(engine, sandbox->id.text, exec->id.text,
+	                    (struct exec_size){(uint64_t)rows, (uint64_t)cols}, on_done, call);
 }
 
 /* --- stdin: the body goes in at the pace the command reads --- */
@@ -325,12 +329,12 @@ static size_t on_pour_chunk(struct request *request, const uint8_t *bytes, size_
 	struct pour *pour = ctx;
 	struct engine *engine = pour->call->api->engine;
 	struct err err = {0};
-	ssize_t taken = engine->ops->input(engine, &pour->tail.watch, bytes, len,
-					   len == 0 && pour->eof);
+	ssize_t taken =
+		engine->ops->input(engine, &pour->tail.watch, bytes, len, len == 0 && pour->eof);
 
 	if (taken < 0)
 		(void)err_set(&err, ERR_CONFLICT,
-			      "the command has ended or takes no input"); /* always -1 */
+		              "the command has ended or takes no input"); /* always -1 */
 	if (taken < 0 || len == 0) {
 		pour_end(pour, &err);
 		return len;
@@ -378,7 +382,8 @@ void handle_exec_stdin(struct call *call)
 	pour = mem_new(struct pour);
 	pour->call = call;
 	pour->eof = call_query_bool(call, "eof");
-	tail_init(&pour->tail, call->api, sandbox->id.text, exec->id.text, TAIL_WRITER, &ops, pour);
+	tail_init(&pour->tail, call->api,
+	          &(struct tail_target){sandbox->id.text, exec->id.text, TAIL_WRITER}, &ops, pour);
 	if (tail_join(&pour->tail, 0, &err) == 0 && !pour->tail.is_live)
 		(void)err_set(&err, ERR_CONFLICT, "the command has ended"); /* always -1 */
 	if (err.code != ERR_OK) {

@@ -23,7 +23,7 @@ struct op {
 	struct request *request; /* of a stream that was begun; NULL before */
 	struct inside_run *run;
 	struct sse *sse;
-	struct buf bytes; /* records, or a line under way */
+	struct buf bytes;     /* records, or a line under way */
 	const uint8_t *chunk; /* of the stream, not yet sent */
 	size_t chunk_len;
 	bool is_body_done;
@@ -95,7 +95,7 @@ static int check_path(const char *path, struct err *err)
 
 /* Starts `inside` with argv (emptied); on failure the call was ended. */
 static void start(struct call *call, struct strings *argv, const struct inside_ops *ops,
-		  size_t keep_bytes)
+                  size_t keep_bytes)
 {
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	struct err err = {0};
@@ -108,8 +108,8 @@ static void start(struct call *call, struct strings *argv, const struct inside_o
 		op->call = call;
 		buf_init(&op->bytes, keep_bytes);
 		request_set_on_end(call->request, on_gone, op);
-		op->run = inside_start(call->api, sandbox, argv, call_query(call, "user", NULL), ops,
-				       op);
+		op->run = inside_start(call->api, sandbox, argv, call_query(call, "user", NULL),
+		                       ops, op);
 	}
 	strings_done(argv);
 }
@@ -132,7 +132,7 @@ static void add_flag(struct strings *argv, const struct call *call, const char *
 
 /* verb, its options from the query (flags, then values; both end with NULL), "--", path. */
 static int argv_of(struct call *call, struct strings *argv, const char *verb,
-		   const char *const *flags, const char *const *values)
+                   const char *const *flags, const char *const *values)
 {
 	const char *path = call_query(call, "path", NULL);
 	struct err err = {0};
@@ -202,9 +202,9 @@ static void on_download_ready(struct inside_run *run, void *ctx)
 		return;
 	}
 	request_answer_stream(call->request, 200,
-			      str_eq(call->route->response, "@tar") ? "application/x-tar"
-								    : "application/octet-stream",
-			      UINT64_MAX, on_pull, op);
+	                      str_eq(call->route->response, "@tar") ? "application/x-tar"
+	                                                            : "application/octet-stream",
+	                      UINT64_MAX, on_pull, op);
 	call_done(call);
 }
 
@@ -236,7 +236,8 @@ static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len
 
 	if (len == 0)
 		op->is_body_done = true;
-	/* It ended already: its reason comes by itself, the rest of the body is read and dropped. */
+	/* It ended already: its reason comes by itself, the rest of the body is read and dropped.
+	 */
 	return taken < 0 ? len : (size_t)taken;
 }
 
@@ -397,11 +398,10 @@ static void answer_records(struct op *op)
 	json_t *items = json_array();
 	struct err err = {0};
 
-	if (records_of(&op->bytes, items, &err) < 0 ||
-	    (!is_list && json_array_size(items) != 1)) {
+	if (records_of(&op->bytes, items, &err) < 0 || (!is_list && json_array_size(items) != 1)) {
 		if (err.code == ERR_OK)
 			(void)err_set(&err, ERR_PROTOCOL,
-				      "the sandbox answered nonsense"); /* always -1 */
+			              "the sandbox answered nonsense"); /* always -1 */
 		json_decref(items);
 		op_fail(op, &err);
 	} else if (is_list) {
@@ -425,7 +425,7 @@ static void on_records_ready(struct inside_run *run, void *ctx)
 	while ((r = inside_next(op->run, &bytes, &len, &err)) == INSIDE_BYTES) {
 		if (buf_put(&op->bytes, bytes, len) < 0) {
 			(void)err_set(&err, ERR_TOO_LARGE,
-				      "the folder has too many entries"); /* always -1 */
+			              "the folder has too many entries"); /* always -1 */
 			r = -1;
 			break;
 		}
@@ -479,7 +479,7 @@ static bool send_change(struct op *op, const char *text)
 	if (record_parse_change(line, &change) < 0)
 		return true; /* nonsense from inside is nobody's event */
 	json = json_pack("{s:s, s:b}", "change", record_change_name(change.kind), "isDir",
-			 change.is_dir);
+	                 change.is_dir);
 	encode_put_bytes(json, "name", change.name, strlen(change.name));
 	out = json_dumps(json, JSON_COMPACT);
 	json_decref(json);

@@ -58,7 +58,7 @@ void hub_publish(struct hub *hub, const struct event *event)
 
 	mem_freep(&entry->json);
 	*entry = (struct entry){event->seq, event->sandbox_seq, event->kind, event->sandbox,
-				encode(event)};
+	                        encode(event)};
 	if (hub->first == 0 || event->seq != hub->last + 1)
 		hub->first = event->seq;
 	hub->last = event->seq;
@@ -72,9 +72,10 @@ void hub_publish(struct hub *hub, const struct event *event)
 }
 
 void hub_follow(struct hub *hub, struct hub_follower *follower, const char *sandbox, uint64_t after,
-		hub_on_news on_news, void *ctx)
+                hub_on_news on_news, void *ctx)
 {
-	*follower = (struct hub_follower){.hub = hub, .after = after, .on_news = on_news, .ctx = ctx};
+	*follower =
+		(struct hub_follower){.hub = hub, .after = after, .on_news = on_news, .ctx = ctx};
 	if (sandbox && !str_copy(follower->sandbox, sizeof(follower->sandbox), sandbox))
 		return;
 	follower->next = hub->followers;
@@ -105,9 +106,9 @@ static int take_stored(struct hub_follower *follower, hub_each each, void *ctx, 
 {
 	for (;;) {
 		struct event_filter filter = {.sandbox = follower->sandbox[0] ? follower->sandbox
-									      : NULL,
-					      .after = follower->after,
-					      .limit = PAGE};
+		                                                              : NULL,
+		                              .after = follower->after,
+		                              .limit = PAGE};
 		struct event_page page = {0};
 		bool stopped = false;
 		bool more;

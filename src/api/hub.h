@@ -32,7 +32,7 @@ void hub_free(struct hub *hub);
 void hub_publish(struct hub *hub, const struct event *event);
 /* sandbox may be NULL. */
 void hub_follow(struct hub *hub, struct hub_follower *follower, const char *sandbox, uint64_t after,
-		hub_on_news on_news, void *ctx);
+                hub_on_news on_news, void *ctx);
 /* Harmless when it does not follow. */
 void hub_unfollow(struct hub_follower *follower);
 /* Calls `each` with the events that follow, encoded, until it returns false (then that event was

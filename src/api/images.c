@@ -20,8 +20,8 @@ void handle_image_list(struct call *call)
 	json_t *items;
 
 	if (store_image_list(call->api->store, cursor,
-			     MIN(call_query_u64(call, "limit", 0), (uint64_t)LIMIT_PAGE), &page,
-			     &err) < 0) {
+	                     MIN(call_query_u64(call, "limit", 0), (uint64_t)LIMIT_PAGE), &page,
+	                     &err) < 0) {
 		call_fail(call, &err);
 		return;
 	}
@@ -72,7 +72,7 @@ void handle_image_remove(struct call *call)
 
 	if (image_is_host(call->params[0])) {
 		(void)err_set(&err, ERR_CONFLICT,
-			      "the host image is this machine itself"); /* always -1 */
+		              "the host image is this machine itself"); /* always -1 */
 		call_fail(call, &err);
 	} else if (find_image(call, &image) == 0) {
 		engine->ops->image_remove(engine, image->id.text, on_removed, call);
@@ -132,7 +132,7 @@ static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len
 			return 0;
 		}
 		engine->ops->image_import(engine, import->name, import->format, import->fd,
-					  on_imported, import);
+		                          on_imported, import);
 		return 0;
 	}
 	r = io_write_all(import->fd, bytes, len);
@@ -161,8 +161,9 @@ static int check_import(struct call *call, const char *name, const char *format,
 
 	if (!name || !str_is_name(name) || image_is_host(name))
 		return err_set(err, ERR_INVALID,
-			       "'name' must be like [a-z0-9][a-z0-9._-]*, at most %d characters, "
-			       "and not host", LIMIT_NAME_LEN);
+		               "'name' must be like [a-z0-9][a-z0-9._-]*, at most %d characters, "
+		               "and not host",
+		               LIMIT_NAME_LEN);
 	if (store_image_get(call->api->store, name, &image, &(struct err){0}) == 0)
 		return err_set(err, ERR_CONFLICT, "there is an image '%s' already", name);
 	for (size_t i = 0; i < ARRAY_LEN(formats); i++) {

@@ -62,8 +62,8 @@ static void on_started(const struct exec *exec, const struct err *err, void *ctx
 }
 
 struct inside_run *inside_start(struct api *api, const struct sandbox *sandbox,
-				const struct strings *argv, const char *user,
-				const struct inside_ops *ops, void *ctx)
+                                const struct strings *argv, const char *user,
+                                const struct inside_ops *ops, void *ctx)
 {
 	static const struct tail_ops tail_ops = {on_ready, on_room};
 	auto_(exec_freep) struct exec *exec = exec_new(&sandbox->id);
@@ -80,7 +80,9 @@ struct inside_run *inside_start(struct api *api, const struct sandbox *sandbox,
 	run->ops = ops;
 	run->ctx = ctx;
 	buf_init(&run->complaint, COMPLAINT_BYTES);
-	tail_init(&run->tail, api, sandbox->id.text, exec->id.text, TAIL_HOLD, &tail_ops, run);
+	tail_init(&run->tail, api,
+	          &(struct tail_target){sandbox->id.text, exec->id.text, TAIL_HOLD}, &tail_ops,
+	          run);
 	start.has_stdin = ops->on_room != NULL;
 	start.watch = &run->tail.watch;
 	api->engine->ops->exec(api->engine, &start, on_started, run);
@@ -111,7 +113,8 @@ void inside_parse_error(const char *line, size_t len, struct err *ret)
 	for (uint64_t code = 1; tab && code < ERR_COUNT_; code++) {
 		const char *name = err_name((enum err_code)code);
 
-		if (strlen(name) == (size_t)(tab - line) && strncmp(name, line, strlen(name)) == 0) {
+		if (strlen(name) == (size_t)(tab - line) &&
+		    strncmp(name, line, strlen(name)) == 0) {
 			str_escape(shown, sizeof(shown), tab + 1, len - (size_t)(tab + 1 - line));
 			(void)err_set(ret, (enum err_code)code, "%s", shown); /* always -1 */
 			return;
@@ -129,7 +132,8 @@ static int finish(struct inside_run *run, const struct outlog_record *record, st
 	if (end.signal == 0 && end.code == 0)
 		return INSIDE_END;
 	if (end.signal != 0)
-		return err_set(err, ERR_UNAVAILABLE, "the file operation was ended: %s", end.reason);
+		return err_set(err, ERR_UNAVAILABLE, "the file operation was ended: %s",
+		               end.reason);
 	inside_parse_error((const char *)buf_head(&run->complaint), buf_len(&run->complaint), err);
 	return -1;
 }

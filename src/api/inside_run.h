@@ -5,10 +5,10 @@
  */
 #pragma once
 
+#include "api/tail.h"
 #include "base/base.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "api/tail.h"
 #include "model/sandbox.h"
 #include "model/strings.h"
 
@@ -26,8 +26,8 @@ struct inside_run {
 	struct api *api;
 	struct tail tail;
 	bool has_started;
-	bool has_failed; /* to start */
-	bool is_freed;   /* while the start is still under way */
+	bool has_failed;      /* to start */
+	bool is_freed;        /* while the start is still under way */
 	struct buf complaint; /* stderr */
 	struct err err;
 	const struct inside_ops *ops;
@@ -37,15 +37,15 @@ struct inside_run {
 /* argv without the program and "inside": the verb first. user NULL: the sandbox's. Freed with
  * inside_free, which also ends it if it still runs. */
 struct inside_run *inside_start(struct api *api, const struct sandbox *sandbox,
-				const struct strings *argv, const char *user,
-				const struct inside_ops *ops, void *ctx);
+                                const struct strings *argv, const char *user,
+                                const struct inside_ops *ops, void *ctx);
 void inside_free(struct inside_run *run);
 
 enum { INSIDE_NOTHING_YET = 0, INSIDE_BYTES = 1, INSIDE_END = 2 };
 /* INSIDE_BYTES: *ret, *ret_len are valid until the next call. INSIDE_END: it succeeded and said
  * all. <0: err says what failed. */
 int inside_next(struct inside_run *run, const uint8_t **ret, size_t *ret_len,
-		struct err *err) NODISCARD;
+                struct err *err) NODISCARD;
 /* How many bytes were taken (fewer: on_room will be called), or <0: it takes no more. */
 ssize_t inside_input(struct inside_run *run, const void *bytes, size_t len, bool eof);
 /* Its first line on stderr, "code TAB message", as an error. */

@@ -24,13 +24,13 @@ static json_t *binary(void)
 }
 
 static json_t *parameter(const char *name, const char *where, bool required, const char *about,
-			 enum schema_kind kind)
+                         enum schema_kind kind)
 {
 	static const char *const types[] = {
 		[SCHEMA_STRING] = "string", [SCHEMA_BOOL] = "boolean", [SCHEMA_COUNT] = "integer"};
 
 	return json_pack("{s:s, s:s, s:b, s:s, s:{s:s}}", "name", name, "in", where, "required",
-			 required, "description", about, "schema", "type", types[kind]);
+	                 required, "description", about, "schema", "type", types[kind]);
 }
 
 static json_t *parameters(const struct route *route)
@@ -40,18 +40,18 @@ static json_t *parameters(const struct route *route)
 	for (const char *at = strchr(route->path, '{'); at; at = strchr(at + 1, '{')) {
 		auto_free char *name = mem_strndup(at + 1, strcspn(at + 1, "}"));
 
-		json_array_append_new(list, parameter(name, "path", true, "id or name",
-						      SCHEMA_STRING));
+		json_array_append_new(list,
+		                      parameter(name, "path", true, "id or name", SCHEMA_STRING));
 	}
 	for (const struct route_param *param = route_params; param->name; param++) {
 		if (route_check_query(route, param->name, "1", NULL) == 0)
 			json_array_append_new(list, parameter(param->name, "query", false,
-							      param->about, param->kind));
+			                                      param->about, param->kind));
 	}
 	if (route->flags & ROUTE_KEYED)
 		json_array_append_new(list, parameter("Idempotency-Key", "header", false,
-						      "the same key gets the same answer once more",
-						      SCHEMA_STRING));
+		                                      "the same key gets the same answer once more",
+		                                      SCHEMA_STRING));
 	return list;
 }
 
@@ -59,7 +59,7 @@ static json_t *response_content(const char *response)
 {
 	if (str_eq(response, "@bytes"))
 		return json_pack("{s:{s:o}, s:{s:{s:s}}}", "application/octet-stream", "schema",
-				 binary(), "text/event-stream", "schema", "type", "string");
+		                 binary(), "text/event-stream", "schema", "type", "string");
 	if (str_eq(response, "@tar"))
 		return content("application/x-tar", binary());
 	if (str_has_prefix(response, "@text-events")) {
@@ -68,7 +68,7 @@ static json_t *response_content(const char *response)
 
 		if (schema)
 			json_object_set_new(result, "application/json",
-					    json_pack("{s:o}", "schema", schema_ref(schema + 1)));
+			                    json_pack("{s:o}", "schema", schema_ref(schema + 1)));
 		return result;
 	}
 	return content("application/json", schema_ref(response));
@@ -86,29 +86,29 @@ static json_t *responses(const struct route *route)
 	json_object_set_new(list, status, good);
 	if (route->request && str_eq(route->request, "ExecRequest"))
 		json_object_set_new(list, "201",
-				    json_pack("{s:s, s:o}", "description", "It runs", "content",
-					      content("application/json", schema_ref("Exec"))));
+		                    json_pack("{s:s, s:o}", "description", "It runs", "content",
+		                              content("application/json", schema_ref("Exec"))));
 	json_object_set_new(list, "default",
-			    json_pack("{s:s, s:o}", "description", "An error", "content",
-				      content("application/problem+json", schema_ref("Problem"))));
+	                    json_pack("{s:s, s:o}", "description", "An error", "content",
+	                              content("application/problem+json", schema_ref("Problem"))));
 	return list;
 }
 
 static json_t *operation(const struct route *route, const char *id)
 {
-	json_t *result = json_pack("{s:s, s:s, s:o, s:o}", "operationId", id, "summary",
-				   route->summary, "parameters", parameters(route), "responses",
-				   responses(route));
+	json_t *result =
+		json_pack("{s:s, s:s, s:o, s:o}", "operationId", id, "summary", route->summary,
+	                  "parameters", parameters(route), "responses", responses(route));
 
 	if (route->body == ROUTE_JSON)
-		json_object_set_new(result, "requestBody",
-				    json_pack("{s:o}", "content",
-					      content("application/json",
-						      schema_ref(route->request))));
+		json_object_set_new(
+			result, "requestBody",
+			json_pack("{s:o}", "content",
+		                  content("application/json", schema_ref(route->request))));
 	else if (route->body == ROUTE_RAW)
 		json_object_set_new(result, "requestBody",
-				    json_pack("{s:o}", "content",
-					      content("application/octet-stream", binary())));
+		                    json_pack("{s:o}", "content",
+		                              content("application/octet-stream", binary())));
 	return result;
 }
 
@@ -132,12 +132,12 @@ json_t *route_openapi(void)
 			json_object_set_new(paths, path, item);
 		}
 		json_object_set_new(item, methods[route_table[i].method],
-				    operation(&route_table[i], ids[i]));
+		                    operation(&route_table[i], ids[i]));
 	}
 	for (const struct schema *schema = schema_table; schema->name; schema++)
 		json_object_set_new(schemas, schema->name, schema_describe(schema));
 	return json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:o}}", "openapi", "3.1.0", "info",
-			 "title", "Cloche", "version", CLOCHE_VERSION, "description",
-			 "Sandboxes for AI agents. JSON in camelCase; errors are RFC 9457.", "paths",
-			 paths, "components", "schemas", schemas);
+	                 "title", "Cloche", "version", CLOCHE_VERSION, "description",
+	                 "Sandboxes for AI agents. JSON in camelCase; errors are RFC 9457.",
+	                 "paths", paths, "components", "schemas", schemas);
 }

@@ -87,7 +87,7 @@ static int send_record(struct view *view, const struct outlog_record *record)
 	static const char *const names[] = {"stdin", "stdout", "stderr", "gap", "exit"};
 	char id[24];
 	json_t *json = json_pack("{s:s, s:I, s:o}", "stream", names[record->stream], "offset",
-				 (json_int_t)record->offset, "time", encode_time(record->time_ms));
+	                         (json_int_t)record->offset, "time", encode_time(record->time_ms));
 	auto_free char *text = NULL;
 	uint64_t next = record->offset;
 
@@ -96,9 +96,9 @@ static int send_record(struct view *view, const struct outlog_record *record)
 
 		tail_parse_exit(record, &end);
 		json_object_set_new(json, "exitCode",
-				    end.signal ? json_null() : json_integer(end.code));
+		                    end.signal ? json_null() : json_integer(end.code));
 		json_object_set_new(json, "signal",
-				    end.signal ? json_integer(end.signal) : json_null());
+		                    end.signal ? json_integer(end.signal) : json_null());
 		json_object_set_new(json, "reason", json_string(end.reason));
 	} else if (record->stream != OUTLOG_GAP) {
 		json_object_set_new(json, "data", encode_base64(record->bytes, record->len));
@@ -183,7 +183,7 @@ static void show(struct call *call, const char *sandbox, const char *exec)
 	struct err err = {0};
 
 	view->follows = call_query_bool(call, "follow");
-	tail_init(&view->tail, call->api, sandbox, exec, 0, &tail_ops, view);
+	tail_init(&view->tail, call->api, &(struct tail_target){sandbox, exec, 0}, &tail_ops, view);
 	if (last && str_to_u64(last, &offset) < 0)
 		(void)err_set(&err, ERR_INVALID, "Last-Event-ID is a number"); /* always -1 */
 	if (err.code != ERR_OK ||
@@ -200,7 +200,7 @@ static void show(struct call *call, const char *sandbox, const char *exec)
 		view->request = request_ref(call->request);
 		request_set_on_end(call->request, on_request_end, view);
 		request_answer_stream(call->request, 200, "application/octet-stream", UINT64_MAX,
-				      on_pull, view);
+		                      on_pull, view);
 	}
 	call_done(call);
 }
@@ -231,7 +231,7 @@ void handle_sandbox_logs(struct call *call)
 	if (store_exec_latest(call->api->store, sandbox->id.text, &exec, &err) < 0) {
 		if (err.code == ERR_NOT_FOUND)
 			(void)err_set(&err, ERR_NOT_FOUND,
-				      "no command was run in this sandbox"); /* always -1 */
+			              "no command was run in this sandbox"); /* always -1 */
 		call_fail(call, &err);
 		return;
 	}

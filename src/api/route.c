@@ -7,8 +7,8 @@
 
 const struct route route_table[] = {
 #define ROUTE(method, path, handler, body, request, status, response, query, flags, summary)       \
-	{ROUTE_##method, path, handle_##handler, ROUTE_##body, request, status, response, query,   \
-	 flags, summary},
+	{ROUTE_##method, path,  handle_##handler, ROUTE_##body, request, status, response,         \
+	 query,          flags, summary},
 #include "api/routes.def"
 #undef ROUTE
 	{0},
@@ -55,7 +55,7 @@ static bool matches(const char *pattern, const char *path, char *params[ROUTE_PA
 
 /* Patterns differ from each other in a fixed word, never only in a {…}: the first match is it. */
 int route_match(const char *method, const char *path, const struct route **ret,
-		char *params[ROUTE_PARAMS], char *allow, struct err *err)
+                char *params[ROUTE_PARAMS], char *allow, struct err *err)
 {
 	char shown[100];
 	size_t used = 0;
@@ -64,7 +64,7 @@ int route_match(const char *method, const char *path, const struct route **ret,
 	str_escape(shown, sizeof(shown), path, strlen(path));
 	if (!str_has_prefix(path, ROUTE_PREFIX "/"))
 		return err_set(err, ERR_NOT_FOUND, "there is nothing at %s; the API is below %s",
-			       shown, ROUTE_PREFIX);
+		               shown, ROUTE_PREFIX);
 	path += strlen(ROUTE_PREFIX);
 	for (const struct route *route = route_table; route->path; route++) {
 		if (!matches(route->path, path, NULL))
@@ -75,7 +75,7 @@ int route_match(const char *method, const char *path, const struct route **ret,
 			return 0;
 		}
 		used += (size_t)snprintf(allow + used, 64 - used, "%s%s", used ? ", " : "",
-					 method_names[route->method]);
+		                         method_names[route->method]);
 	}
 	if (used == 0)
 		return err_set(err, ERR_NOT_FOUND, "there is nothing at %s", shown);
@@ -123,7 +123,7 @@ static bool is_of_kind(enum schema_kind kind, const char *value)
 }
 
 int route_check_query(const struct route *route, const char *name, const char *value,
-		      struct err *err)
+                      struct err *err)
 {
 	const char *names[16];
 	size_t count = param_names(route, names, ARRAY_LEN(names));
@@ -136,12 +136,12 @@ int route_check_query(const struct route *route, const char *name, const char *v
 		if (is_of_kind(find_param(name, strlen(name))->kind, value))
 			return 0;
 		return err_set(err, ERR_INVALID, "query parameter '%s' has a value it cannot have",
-			       name);
+		               name);
 	}
 	nearest = opt_nearest(name, names);
 	str_escape(shown, sizeof(shown), name, strlen(name));
 	if (nearest)
 		return err_set(err, ERR_INVALID,
-			       "unknown query parameter '%s' (did you mean '%s'?)", shown, nearest);
+		               "unknown query parameter '%s' (did you mean '%s'?)", shown, nearest);
 	return err_set(err, ERR_INVALID, "unknown query parameter '%s'", shown);
 }

@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
+#include "api/schema.h"
 #include "base/base.h"
 #include "base/err.h"
-#include "api/schema.h"
 
 struct call;
 
@@ -49,11 +49,11 @@ const char *route_method_name(enum route_method method);
  * segments that stand for {…}, in order; the caller frees them.
  */
 int route_match(const char *method, const char *path, const struct route **ret,
-		char *params[ROUTE_PARAMS], char *allow, struct err *err) NODISCARD;
+                char *params[ROUTE_PARAMS], char *allow, struct err *err) NODISCARD;
 /* ERR_INVALID for a parameter the route does not have (with the nearest) or a value that is not
  * of its kind. */
 int route_check_query(const struct route *route, const char *name, const char *value,
-		      struct err *err) NODISCARD;
+                      struct err *err) NODISCARD;
 /* The OpenAPI document of all routes. */
 json_t *route_openapi(void);
 

@@ -53,7 +53,7 @@ void handle_sandbox_create(struct call *call)
 
 /* Calls `each` with every part of a comma-separated list. */
 static int each_part(const char *list, int (*each)(const char *part, void *ctx, struct err *err),
-		     void *ctx, struct err *err)
+                     void *ctx, struct err *err)
 {
 	while (*list) {
 		size_t len = strcspn(list, ",");
@@ -89,7 +89,7 @@ static int add_label(const char *part, void *ctx, struct err *err)
 }
 
 static int list(struct call *call, struct strings *labels, struct sandbox_page *page,
-		struct err *err)
+                struct err *err)
 {
 	struct sandbox_filter filter = {
 		.name = call_query(call, "name", NULL),
@@ -139,7 +139,7 @@ void handle_sandbox_info(struct call *call)
 }
 
 static int decode_change(const json_t *body, struct sandbox_change *change, struct strings *labels,
-			 struct err *err)
+                         struct err *err)
 {
 	const json_t *name = json_object_get(body, "name");
 	const json_t *map = json_object_get(body, "labels");
@@ -190,7 +190,7 @@ void handle_sandbox_remove(struct call *call)
 
 	if (call_sandbox(call, &sandbox) == 0)
 		engine->ops->remove(engine, sandbox->id.text, call_query_bool(call, "force"),
-				    on_done, call);
+		                    on_done, call);
 }
 
 void handle_sandbox_stop(struct call *call)
@@ -202,7 +202,7 @@ void handle_sandbox_stop(struct call *call)
 
 	if (call_sandbox(call, &sandbox) == 0)
 		engine->ops->stop(engine, sandbox->id.text, MIN(grace_ms, (uint64_t)GRACE_MAX_MS),
-				  on_sandbox, call);
+		                  on_sandbox, call);
 }
 
 void handle_sandbox_start(struct call *call)
@@ -293,6 +293,6 @@ void handle_sandbox_wait(struct call *call)
 	wait->id = mem_strdup(sandbox->id.text);
 	hub_follow(call->api->hub, &wait->follower, wait->id, 0, on_wait_news, wait);
 	loop_timer_in(call->api->loop, &wait->timer, MIN(timeout_ms, (uint64_t)WAIT_MAX_MS),
-		      on_wait_over, wait);
+	              on_wait_over, wait);
 	request_set_on_end(call->request, on_wait_gone, wait);
 }

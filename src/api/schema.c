@@ -9,10 +9,12 @@
 #include "base/opt.h"
 #include "base/str.h"
 
-#define SCHEMA(id, name, about) static const struct schema_field id##_fields[] = {
+#define SCHEMA(id, name, about)             static const struct schema_field id##_fields[] = {
 #define FIELD(name, kind, of, flags, about) {name, SCHEMA_##kind, of, flags, about},
 #define END                                                                                        \
-	{0}                                                                                        \
+	{                                                                                          \
+		0                                                                                  \
+	}                                                                                          \
 	}                                                                                          \
 	;
 #include "api/schemas.def"
@@ -42,7 +44,7 @@ const struct schema *schema_find(const char *name)
 }
 
 static int unknown_field(const struct schema *schema, const char *path, const char *name,
-			 struct err *err)
+                         struct err *err)
 {
 	const char *names[64] = {0};
 	char shown[80];
@@ -54,7 +56,7 @@ static int unknown_field(const struct schema *schema, const char *path, const ch
 	str_escape(shown, sizeof(shown), name, strlen(name));
 	if (nearest)
 		return err_set(err, ERR_INVALID, "unknown field '%s%s' (did you mean '%s%s'?)",
-			       path, shown, path, nearest);
+		               path, shown, path, nearest);
 	return err_set(err, ERR_INVALID, "unknown field '%s%s'", path, shown);
 }
 
@@ -66,13 +68,13 @@ static bool all_strings(const json_t *value)
 	if (json_is_object(value)) {
 		const char *key;
 
-		json_object_foreach((json_t *)(uintptr_t)value, key, item) {
+		json_object_foreach ((json_t *)(uintptr_t)value, key, item) {
 			if (!json_is_string(item))
 				return false;
 		}
 		return true;
 	}
-	json_array_foreach(value, i, item) {
+	json_array_foreach (value, i, item) {
 		if (!json_is_string(item))
 			return false;
 	}
@@ -96,19 +98,20 @@ static const char *misfit(enum schema_kind kind, const json_t *value)
 		return json_is_boolean(value) ? NULL : "true or false";
 	case SCHEMA_COUNT:
 		return json_is_integer(value) && json_integer_value(value) >= 0
-			       ? NULL
-			       : "a whole number, 0 or more";
+		               ? NULL
+		               : "a whole number, 0 or more";
 	case SCHEMA_INT:
 		return json_is_integer(value) ? NULL : "a whole number";
 	case SCHEMA_NUMBER:
 		return json_is_number(value) ? NULL : "a number";
 	case SCHEMA_LIMIT:
-		return json_is_number(value) || json_is_string(value) ? NULL
-								      : "a number or a text like \"64M\"";
+		return json_is_number(value) || json_is_string(value)
+		               ? NULL
+		               : "a number or a text like \"64M\"";
 	case SCHEMA_MS:
 		return json_is_integer(value) || json_is_string(value)
-			       ? NULL
-			       : "milliseconds or a text like \"30s\"";
+		               ? NULL
+		               : "milliseconds or a text like \"30s\"";
 	case SCHEMA_STRINGS:
 		return json_is_array(value) && all_strings(value) ? NULL : "a list of texts";
 	case SCHEMA_MAP:
@@ -123,10 +126,10 @@ static const char *misfit(enum schema_kind kind, const json_t *value)
 }
 
 static int check_object(const struct schema *schema, const char *path, const json_t *object,
-			struct err *err);
+                        struct err *err);
 
 static int check_nested(const struct schema_field *field, const char *path, const json_t *value,
-			struct err *err)
+                        struct err *err)
 {
 	const struct schema *schema = schema_find(field->of);
 	char inner[80];
@@ -134,15 +137,16 @@ static int check_nested(const struct schema_field *field, const char *path, cons
 	json_t *item;
 
 	if (field->kind == SCHEMA_OBJECT) {
-		(void)snprintf(inner, sizeof(inner), "%s%s.", path, field->name); /* our own names */
+		(void)snprintf(inner, sizeof(inner), "%s%s.", path,
+		               field->name); /* our own names */
 		return check_object(schema, inner, value, err);
 	}
-	json_array_foreach(value, i, item) {
+	json_array_foreach (value, i, item) {
 		(void)snprintf(inner, sizeof(inner), "%s%s[%zu].", path, field->name,
-			       i); /* our own names */
+		               i); /* our own names */
 		if (!json_is_object(item))
 			return err_set(err, ERR_INVALID, "'%s%s' must be a list of objects", path,
-				       field->name);
+			               field->name);
 		if (check_object(schema, inner, item, err) < 0)
 			return -1;
 	}
@@ -156,12 +160,12 @@ static bool strings_have_nul(const json_t *value)
 	const char *key;
 
 	if (json_is_array(value)) {
-		json_array_foreach(value, i, item) {
+		json_array_foreach (value, i, item) {
 			if (has_nul(item))
 				return true;
 		}
 	} else if (json_is_object(value)) {
-		json_object_foreach((json_t *)(uintptr_t)value, key, item) {
+		json_object_foreach ((json_t *)(uintptr_t)value, key, item) {
 			if (has_nul(item))
 				return true;
 		}
@@ -170,7 +174,7 @@ static bool strings_have_nul(const json_t *value)
 }
 
 static int check_field(const struct schema_field *field, const char *path, const json_t *value,
-		       struct err *err)
+                       struct err *err)
 {
 	const char *expected;
 
@@ -187,12 +191,12 @@ static int check_field(const struct schema_field *field, const char *path, const
 }
 
 static int check_object(const struct schema *schema, const char *path, const json_t *object,
-			struct err *err)
+                        struct err *err)
 {
 	const char *name;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+	json_object_foreach ((json_t *)(uintptr_t)object, name, value) {
 		const struct schema_field *field = schema->fields;
 
 		while (field->name && !str_eq(field->name, name))
@@ -233,7 +237,7 @@ static bool is_too_deep(const char *bytes, size_t len)
 }
 
 int schema_read(const struct schema *schema, const char *bytes, size_t len, json_t **ret,
-		struct err *err)
+                struct err *err)
 {
 	json_error_t why;
 	json_t *body;
@@ -250,7 +254,7 @@ int schema_read(const struct schema *schema, const char *bytes, size_t len, json
 
 		str_escape(shown, sizeof(shown), why.text, strlen(why.text));
 		return err_set(err, ERR_INVALID, "not valid JSON: line %d, column %d: %s", why.line,
-			       why.column, shown);
+		               why.column, shown);
 	}
 	if (!json_is_object(body)) {
 		json_decref(body);
@@ -304,7 +308,7 @@ static json_t *describe_kind(const struct schema_field *field)
 		return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
 	case SCHEMA_MAP:
 		return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type",
-				 "string");
+		                 "string");
 	case SCHEMA_OBJECT:
 		return reference(field->of);
 	case SCHEMA_OBJECTS:
@@ -338,7 +342,7 @@ json_t *schema_describe(const struct schema *schema)
 			json_array_append_new(required, json_string(field->name));
 	}
 	result = json_pack("{s:s, s:s, s:o}", "type", "object", "description", schema->about,
-			   "properties", properties);
+	                   "properties", properties);
 	if (json_array_size(required) > 0)
 		json_object_set_new(result, "required", required);
 	else

@@ -12,8 +12,8 @@
 enum schema_kind {
 	SCHEMA_STRING,
 	SCHEMA_BOOL,
-	SCHEMA_COUNT,   /* a whole number ≥ 0 */
-	SCHEMA_INT,     /* a whole number */
+	SCHEMA_COUNT, /* a whole number ≥ 0 */
+	SCHEMA_INT,   /* a whole number */
 	SCHEMA_NUMBER,
 	SCHEMA_LIMIT,   /* a number, or a text such as "64M" */
 	SCHEMA_MS,      /* milliseconds, or a text such as "30s" */
@@ -53,7 +53,7 @@ const struct schema *schema_find(const char *name);
  * not know. Empty bytes are {}. ERR_INVALID names the member and, for an unknown one, the nearest
  * known. The caller owns *ret. */
 int schema_read(const struct schema *schema, const char *bytes, size_t len, json_t **ret,
-		struct err *err) NODISCARD;
+                struct err *err) NODISCARD;
 /* A number of ms or a text such as "30s", as SCHEMA_MS allows. */
 int schema_ms(const json_t *value, const char *name, uint64_t *ret_ms, struct err *err) NODISCARD;
 /* The schema as JSON Schema (OpenAPI 3.1). */

@@ -35,17 +35,17 @@ static void on_over(struct exec_watch *watch, const struct exec *exec, void *ctx
 
 static const struct exec_watch_ops watch_ops = {on_output, on_room, on_over};
 
-void tail_init(struct tail *tail, struct api *api, const char *sandbox, const char *exec,
-	       unsigned flags, const struct tail_ops *ops, void *ctx)
+void tail_init(struct tail *tail, struct api *api, const struct tail_target *target,
+               const struct tail_ops *ops, void *ctx)
 {
 	*tail = (struct tail){.api = api, .is_live = true, .ops = ops, .ctx = ctx};
-	must(str_copy(tail->sandbox, sizeof(tail->sandbox), sandbox));
-	must(str_copy(tail->exec, sizeof(tail->exec), exec));
+	must(str_copy(tail->sandbox, sizeof(tail->sandbox), target->sandbox));
+	must(str_copy(tail->exec, sizeof(tail->exec), target->exec));
 	tail->watch = (struct exec_watch){
 		.ops = &watch_ops,
 		.ctx = tail,
-		.is_holder = flags & TAIL_HOLD,
-		.is_writer = flags & TAIL_WRITER,
+		.is_holder = target->flags & TAIL_HOLD,
+		.is_writer = target->flags & TAIL_WRITER,
 	};
 }
 
@@ -89,7 +89,8 @@ static int open_log(struct tail *tail, struct err *err)
 	(void)snprintf(path, sizeof(path), "%s/out/%s", tail->sandbox, tail->exec);
 	fd = openat(tail->api->sandboxes_fd, path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
-		return errno == ENOENT ? 0 : err_sys(err, errno, "open the output of %s", tail->exec);
+		return errno == ENOENT ? 0
+		                       : err_sys(err, errno, "open the output of %s", tail->exec);
 	r = outlog_reader_open(&tail->reader, fd, tail->start);
 	if (r < 0)
 		return err_sys(err, -r, "read the output of %s", tail->exec);

@@ -5,9 +5,9 @@
  */
 #pragma once
 
+#include "api/engine.h"
 #include "base/base.h"
 #include "base/err.h"
-#include "api/engine.h"
 #include "model/exec.h"
 #include "wire/outlog.h"
 
@@ -17,6 +17,12 @@ struct tail;
 enum tail_flags {
 	TAIL_HOLD = 1 << 0,   /* output waits for this reader: nothing is dropped */
 	TAIL_WRITER = 1 << 1, /* input comes from here and nobody else */
+};
+
+struct tail_target {
+	const char *sandbox;
+	const char *exec;
+	unsigned flags;
 };
 
 enum { TAIL_NOTHING_YET = 0, TAIL_RECORD = 1, TAIL_END = 2 };
@@ -38,15 +44,15 @@ struct tail {
 	bool is_live;
 	bool is_at_end;
 	uint64_t start;
-	uint64_t offset; /* up to here was handed out */
+	uint64_t offset;    /* up to here was handed out */
 	struct exec *final; /* how it ended, once that is committed; NULL before, or when unknown */
 	const struct tail_ops *ops;
 	void *ctx;
 };
 
 /* Prepares for an exec that is about to start: pass &tail->watch to it. Nothing can fail yet. */
-void tail_init(struct tail *tail, struct api *api, const char *sandbox, const char *exec,
-	       unsigned flags, const struct tail_ops *ops, void *ctx);
+void tail_init(struct tail *tail, struct api *api, const struct tail_target *target,
+               const struct tail_ops *ops, void *ctx);
 /* For one that exists, from an offset on: follows it when it is live. ERR_CONFLICT when a writer
  * was asked for and there is one. */
 int tail_join(struct tail *tail, uint64_t offset, struct err *err) NODISCARD;
@@ -62,7 +68,7 @@ int tail_next(struct tail *tail, struct outlog_record *ret, struct err *err) NOD
 void tail_ack(struct tail *tail);
 
 struct tail_exit {
-	int code;   /* valid when signal is 0 */
+	int code; /* valid when signal is 0 */
 	int signal;
 	char reason[32];
 };

@@ -84,7 +84,7 @@ static void submit(struct change *change, const struct sandbox_change *wanted)
 /* The store refuses a name that is taken; a look before keeps the row free of one that is, so
  * that a change of state meanwhile is not refused with it. */
 static int check_name(struct fleet *fleet, const struct member *member, const char *name,
-		      struct err *err)
+                      struct err *err)
 {
 	auto_(sandbox_freep) struct sandbox *other = NULL;
 	bool is_taken;
@@ -92,14 +92,14 @@ static int check_name(struct fleet *fleet, const struct member *member, const ch
 	if (!name || !*name)
 		return 0;
 	is_taken = store_sandbox_get(fleet->store, name, &other, &(struct err){0}) == 0 &&
-		   !str_eq(other->id.text, member->row->id.text);
+	           !str_eq(other->id.text, member->row->id.text);
 	for (const struct member *at = fleet->members; at && !is_taken; at = at->next)
 		is_taken = at != member && at->row->spec.name && str_eq(at->row->spec.name, name);
 	return is_taken ? err_set(err, ERR_CONFLICT, "the name '%s' is taken", name) : 0;
 }
 
 void lifecycle_change(struct fleet *fleet, const char *id, const struct sandbox_change *wanted,
-		      engine_on_sandbox on_sandbox, void *ctx)
+                      engine_on_sandbox on_sandbox, void *ctx)
 {
 	struct change *change;
 	struct member *member;
@@ -113,7 +113,7 @@ void lifecycle_change(struct fleet *fleet, const char *id, const struct sandbox_
 		(void)err_set(&err, ERR_CONFLICT, "the sandbox is being removed"); /* always -1 */
 	else if (wanted->has_ttl && !sandbox_is_alive(member->row->state))
 		(void)err_set(&err, ERR_CONFLICT,
-			      "the sandbox does not run: its time is over"); /* always -1 */
+		              "the sandbox does not run: its time is over"); /* always -1 */
 	if (err.code != ERR_OK || check_name(fleet, member, wanted->name, &err) < 0) {
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
 		member_unref(member);
@@ -121,7 +121,7 @@ void lifecycle_change(struct fleet *fleet, const char *id, const struct sandbox_
 	}
 	change = mem_new(struct change);
 	*change = (struct change){member, sandbox_copy(member->row), wanted->has_ttl, on_sandbox,
-				  ctx};
+	                          ctx};
 	submit(change, wanted);
 }
 

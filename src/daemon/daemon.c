@@ -76,8 +76,8 @@ static int parse_options(struct daemon *daemon, int argc, char **argv, struct er
 		return -1;
 	if (argc > 0 || !daemon->state)
 		return err_set(err, ERR_INVALID,
-			       "cloched is started by `cloche serve`; it needs --state DIR and a "
-			       "broker behind --broker-fd");
+		               "cloched is started by `cloche serve`; it needs --state DIR and a "
+		               "broker behind --broker-fd");
 	return 0;
 }
 
@@ -158,7 +158,7 @@ static int open_store(struct daemon *daemon, struct err *err)
 	if (store_open(&options, &daemon->store, err) < 0)
 		return -1;
 	r = loop_add(daemon->loop, &daemon->store_source, store_event_fd(daemon->store), EPOLLIN,
-		     on_store, daemon);
+	             on_store, daemon);
 	return r < 0 ? err_sys(err, -r, "watch the store") : 0;
 }
 
@@ -176,19 +176,24 @@ static int assemble(struct daemon *daemon, struct err *err)
 	struct api_config api;
 
 	if (broker_call_new(daemon->loop, (int)daemon->broker_fd, on_broker_gone, daemon,
-			    &daemon->broker, err) < 0)
+	                    &daemon->broker, err) < 0)
 		return -1;
 	daemon->runtime = runtime_native_new(daemon->broker);
-	parts = (struct fleet){.loop = daemon->loop, .store = daemon->store,
-			       .runtime = daemon->runtime, .run_fd = daemon->run_fd,
-			       .sandboxes_fd = daemon->sandboxes_fd};
+	parts = (struct fleet){.loop = daemon->loop,
+	                       .store = daemon->store,
+	                       .runtime = daemon->runtime,
+	                       .run_fd = daemon->run_fd,
+	                       .sandboxes_fd = daemon->sandboxes_fd};
 	daemon->fleet = fleet_new(&parts);
 	daemon->gallery = gallery_new(daemon->store, daemon->broker);
 	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);
-	api = (struct api_config){.loop = daemon->loop, .store = daemon->store,
-				  .config = &daemon->config, .engine = daemon->engine,
-				  .sandboxes_fd = daemon->sandboxes_fd, .spool_fd = daemon->tmp_fd,
-				  .state_path = daemon->state};
+	api = (struct api_config){.loop = daemon->loop,
+	                          .store = daemon->store,
+	                          .config = &daemon->config,
+	                          .engine = daemon->engine,
+	                          .sandboxes_fd = daemon->sandboxes_fd,
+	                          .spool_fd = daemon->tmp_fd,
+	                          .state_path = daemon->state};
 	daemon->api = api_new(&api);
 	store_listen(daemon->store, api_on_event, daemon->api);
 	return 0;
@@ -253,8 +258,9 @@ static int start(struct daemon *daemon, int argc, char **argv, struct err *err)
 	if (parse_options(daemon, argc, argv, err) < 0)
 		return -1;
 	if (is_real_root())
-		return err_set(err, ERR_FORBIDDEN,
-			       "cloched does not run as root: `cloche serve` starts it as another user");
+		return err_set(
+			err, ERR_FORBIDDEN,
+			"cloched does not run as root: `cloche serve` starts it as another user");
 	if (sodium_init() < 0)
 		return err_set(err, ERR_INTERNAL, "libsodium does not start");
 	daemon->guests = (struct guests){getuid(), (uid_t)daemon->owner_uid};

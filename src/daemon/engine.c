@@ -26,7 +26,7 @@ static struct daemon_engine *of(struct engine *engine)
 /* --- sandboxes --- */
 
 static void do_create(struct engine *engine, const struct spec *spec, engine_on_sandbox on_created,
-		      void *ctx)
+                      void *ctx)
 {
 	lifecycle_create(of(engine)->fleet, spec, on_created, ctx);
 }
@@ -37,19 +37,19 @@ static void do_start(struct engine *engine, const char *id, engine_on_sandbox on
 }
 
 static void do_stop(struct engine *engine, const char *id, uint64_t grace_ms,
-		    engine_on_sandbox on_stopped, void *ctx)
+                    engine_on_sandbox on_stopped, void *ctx)
 {
 	lifecycle_stop(of(engine)->fleet, id, grace_ms, on_stopped, ctx);
 }
 
 static void do_remove(struct engine *engine, const char *id, bool force, engine_on_done on_removed,
-		      void *ctx)
+                      void *ctx)
 {
 	lifecycle_remove(of(engine)->fleet, id, force, on_removed, ctx);
 }
 
 static void do_change(struct engine *engine, const char *id, const struct sandbox_change *change,
-		      engine_on_sandbox on_changed, void *ctx)
+                      engine_on_sandbox on_changed, void *ctx)
 {
 	lifecycle_change(of(engine)->fleet, id, change, on_changed, ctx);
 }
@@ -76,7 +76,7 @@ static void on_late(struct loop_timer *timer, void *ctx)
 }
 
 static void do_exec(struct engine *engine, const struct exec_start *start, engine_on_exec on_exec,
-		    void *ctx)
+                    void *ctx)
 {
 	struct fleet *fleet = of(engine)->fleet;
 	struct member *member = fleet_find(fleet, start->exec->sandbox.text);
@@ -90,8 +90,8 @@ static void do_exec(struct engine *engine, const struct exec_start *start, engin
 	late->on_exec = on_exec;
 	late->ctx = ctx;
 	(void)err_set(&late->err, ERR_CONFLICT, "the sandbox does not run%s%s",
-		      member ? ": it is " : "",
-		      member ? sandbox_state_name(member->row->state) : ""); /* always -1 */
+	              member ? ": it is " : "",
+	              member ? sandbox_state_name(member->row->state) : ""); /* always -1 */
 	loop_timer_in(fleet->loop, &late->timer, 0, on_late, late);
 }
 
@@ -103,7 +103,7 @@ static struct live *find_live(struct engine *engine, const char *sandbox, const 
 }
 
 static int do_watch(struct engine *engine, const char *sandbox, const char *exec,
-		    struct exec_watch *watch, struct err *err)
+                    struct exec_watch *watch, struct err *err)
 {
 	struct live *live = find_live(engine, sandbox, exec);
 
@@ -123,7 +123,7 @@ static void do_ack(struct engine *engine, struct exec_watch *watch, uint64_t off
 }
 
 static ssize_t do_input(struct engine *engine, struct exec_watch *watch, const void *bytes,
-			size_t len, bool eof)
+                        size_t len, bool eof)
 {
 	return live_input(watch, bytes, len, eof);
 }
@@ -149,7 +149,7 @@ struct ask {
 };
 
 static struct ask *ask_new(struct engine *engine, const char *sandbox, const char *exec,
-			   engine_on_done on_done, void *ctx)
+                           engine_on_done on_done, void *ctx)
 {
 	struct ask *ask = mem_new(struct ask);
 
@@ -222,7 +222,7 @@ static struct peer *peer_for(struct ask *ask)
 }
 
 static uint64_t begin(struct peer *peer, struct wire_out *out, enum wire_type type,
-		      const struct ask *ask)
+                      const struct ask *ask)
 {
 	uint64_t number = peer_begin(peer, out, type);
 
@@ -230,8 +230,8 @@ static uint64_t begin(struct peer *peer, struct wire_out *out, enum wire_type ty
 	return number;
 }
 
-static void do_resize(struct engine *engine, const char *sandbox, const char *exec, uint64_t rows,
-		      uint64_t cols, engine_on_done on_done, void *ctx)
+static void do_resize(struct engine *engine, const char *sandbox, const char *exec,
+                      struct exec_size size, engine_on_done on_done, void *ctx)
 {
 	struct ask *ask = ask_new(engine, sandbox, exec, on_done, ctx);
 	struct peer *peer = peer_for(ask);
@@ -241,13 +241,13 @@ static void do_resize(struct engine *engine, const char *sandbox, const char *ex
 	if (!peer)
 		return;
 	number = begin(peer, &out, WIRE_K_RESIZE, ask);
-	wire_put_u64(&out, FIELD_ROWS, rows);
-	wire_put_u64(&out, FIELD_COLS, cols);
+	wire_put_u64(&out, FIELD_ROWS, size.rows);
+	wire_put_u64(&out, FIELD_COLS, size.cols);
 	peer_call(peer, number, &out, KEEPER_MS, on_keeper_answer, ask);
 }
 
 static void do_signal(struct engine *engine, const char *sandbox, const char *exec, int signal,
-		      engine_on_done on_done, void *ctx)
+                      engine_on_done on_done, void *ctx)
 {
 	struct ask *ask = ask_new(engine, sandbox, exec, on_done, ctx);
 	struct peer *peer = peer_for(ask);
@@ -262,7 +262,7 @@ static void do_signal(struct engine *engine, const char *sandbox, const char *ex
 }
 
 static void do_kill(struct engine *engine, const char *sandbox, const char *exec,
-		    engine_on_done on_done, void *ctx)
+                    engine_on_done on_done, void *ctx)
 {
 	struct ask *ask = ask_new(engine, sandbox, exec, on_done, ctx);
 	struct peer *peer = peer_for(ask);
@@ -276,7 +276,7 @@ static void do_kill(struct engine *engine, const char *sandbox, const char *exec
 }
 
 static void do_forget(struct engine *engine, const char *sandbox, const char *exec,
-		      engine_on_done on_done, void *ctx)
+                      engine_on_done on_done, void *ctx)
 {
 	struct ask *ask = ask_new(engine, sandbox, exec, on_done, ctx);
 	struct member *member = fleet_find(ask->fleet, sandbox);
@@ -286,7 +286,7 @@ static void do_forget(struct engine *engine, const char *sandbox, const char *ex
 	ask->is_forget = true;
 	if (member && live_find(member, exec)) {
 		(void)err_set(&ask->err, ERR_CONFLICT,
-			      "the command still runs: kill it first"); /* always -1 */
+		              "the command still runs: kill it first"); /* always -1 */
 		ask_late(ask);
 	} else if (member && peer_is_open(member->peer)) {
 		number = begin(member->peer, &out, WIRE_K_FORGET, ask);
@@ -299,13 +299,13 @@ static void do_forget(struct engine *engine, const char *sandbox, const char *ex
 /* --- images and the machine --- */
 
 static void do_import(struct engine *engine, const char *name, const char *format, int archive_fd,
-		      engine_on_image on_imported, void *ctx)
+                      engine_on_image on_imported, void *ctx)
 {
 	gallery_import(of(engine)->gallery, name, format, archive_fd, on_imported, ctx);
 }
 
 static void do_image_remove(struct engine *engine, const char *id, engine_on_done on_removed,
-			    void *ctx)
+                            void *ctx)
 {
 	gallery_remove(of(engine)->gallery, id, on_removed, ctx);
 }

@@ -15,7 +15,12 @@
 #include "store/store.h"
 #include "wire/wire.h"
 
-enum { EXECS_MS = 30 * 1000, METERS_MS = 3 * 1000, DEADLINE_MS = 10 * 1000, EXIT_FILE_BYTES = 4096 };
+enum {
+	EXECS_MS = 30 * 1000,
+	METERS_MS = 3 * 1000,
+	DEADLINE_MS = 10 * 1000,
+	EXIT_FILE_BYTES = 4096
+};
 
 struct fleet *fleet_new(const struct fleet *parts)
 {
@@ -129,7 +134,7 @@ void fleet_free(struct fleet *fleet)
 /* --- waiters --- */
 
 void member_wait(struct member_waiter **list, engine_on_sandbox on_sandbox, engine_on_done on_done,
-		 void *ctx)
+                 void *ctx)
 {
 	struct member_waiter *waiter = mem_new(struct member_waiter);
 
@@ -179,7 +184,7 @@ static void take_meters(struct member *member, const struct wire_msg *msg)
 	for (size_t i = 0; i < ARRAY_LEN(meter_names); i++) {
 		if (wire_has(msg, meter_names[i].field))
 			meters_set(&member->row->meters, meter_names[i].name,
-				   wire_u64(msg, meter_names[i].field, 0));
+			           wire_u64(msg, meter_names[i].field, 0));
 	}
 }
 
@@ -188,7 +193,7 @@ static void on_limit(struct member *member, const struct wire_msg *msg)
 	struct event event;
 
 	note_limit(&event, member->row, wire_str(msg, FIELD_REASON, "unknown"),
-		   wire_str(msg, FIELD_DETAIL, ""));
+	           wire_str(msg, FIELD_DETAIL, ""));
 	store_event_put(member->fleet->store, &event, NULL, NULL);
 	event_done(&event);
 }
@@ -244,7 +249,7 @@ static void on_listed(struct wire_msg *msg, const struct err *err, void *ctx)
 		live_listed(member);
 	else
 		log_warn("a keeper does not say what it runs",
-			 LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+		         LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
 	if (on_adopted)
 		on_adopted(member, member->adopt_ctx);
 	member_unref(member);
@@ -252,8 +257,8 @@ static void on_listed(struct wire_msg *msg, const struct err *err, void *ctx)
 
 int member_connect(struct member *member, struct err *err)
 {
-	struct peer_config config = {.role = "keeper", .on_message = on_message,
-				     .on_closed = on_closed, .ctx = member};
+	struct peer_config config = {
+		.role = "keeper", .on_message = on_message, .on_closed = on_closed, .ctx = member};
 	auto_free char *name = mem_printf("%s.sock", member->row->id.text);
 	int fd = wire_connect(member->fleet->run_fd, name);
 
@@ -268,7 +273,7 @@ int member_connect(struct member *member, struct err *err)
 }
 
 int member_adopt(struct member *member, void (*on_adopted)(struct member *member, void *ctx),
-		 void *ctx, struct err *err)
+                 void *ctx, struct err *err)
 {
 	auto_wire_out struct wire_out out = {0};
 	uint64_t number;
@@ -287,7 +292,7 @@ static void ignore_answer(struct wire_msg *msg, const struct err *err, void *ctx
 {
 	if (!msg)
 		log_warn("a keeper did not take its deadline; it is asked again after a reconnect",
-			 LOG_ERR(err));
+		         LOG_ERR(err));
 }
 
 void member_send_deadline(struct member *member)

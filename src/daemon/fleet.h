@@ -9,10 +9,10 @@
  */
 #pragma once
 
+#include "api/engine.h"
 #include "base/base.h"
 #include "base/err.h"
 #include "base/loop.h"
-#include "api/engine.h"
 #include "model/sandbox.h"
 #include "runtime/peer.h"
 
@@ -45,11 +45,11 @@ struct member {
 	bool is_restart;         /* this start is not its first: files of before are kept */
 	bool is_removal_stored;
 	enum sandbox_state state_before; /* the removal that is being stored */
-	uint64_t grace_ms;       /* of the stop under way */
-	struct err start_err;    /* why the start under way is being undone */
-	bool has_said_gone;      /* K_GONE came */
-	uint64_t ended_ms;       /* from the keeper's last words; 0: none */
-	struct strings seen;     /* execs a listing named, while it runs */
+	uint64_t grace_ms;               /* of the stop under way */
+	struct err start_err;            /* why the start under way is being undone */
+	bool has_said_gone;              /* K_GONE came */
+	uint64_t ended_ms;               /* from the keeper's last words; 0: none */
+	struct strings seen;             /* execs a listing named, while it runs */
 	struct member_waiter *stop_waiters;
 	struct member_waiter *remove_waiters;
 	struct member_waiter *start_waiters;
@@ -61,8 +61,8 @@ struct fleet {
 	struct loop *loop;
 	struct store *store;
 	struct runtime *runtime; /* native: the only one there is yet */
-	int run_fd;       /* $STATE/run; not owned */
-	int sandboxes_fd; /* $STATE/sandboxes; not owned */
+	int run_fd;              /* $STATE/run; not owned */
+	int sandboxes_fd;        /* $STATE/sandboxes; not owned */
 	struct member *members;
 	bool is_shut; /* nothing new is begun */
 };
@@ -87,7 +87,7 @@ void member_unref(struct member *member);
 int member_connect(struct member *member, struct err *err) NODISCARD;
 /* As member_connect, then on_adopted once the execs are known. */
 int member_adopt(struct member *member, void (*on_adopted)(struct member *member, void *ctx),
-		 void *ctx, struct err *err) NODISCARD;
+                 void *ctx, struct err *err) NODISCARD;
 void member_disconnect(struct member *member);
 /* Tells the keeper when to end by itself. */
 void member_send_deadline(struct member *member);
@@ -97,6 +97,6 @@ void member_meter(struct member *member, engine_on_done on_done, void *ctx);
 bool member_read_exit(struct member *member);
 
 void member_wait(struct member_waiter **list, engine_on_sandbox on_sandbox, engine_on_done on_done,
-		 void *ctx);
+                 void *ctx);
 /* Answers and empties the list; row NULL: err. */
 void member_answer(struct member_waiter **list, const struct sandbox *row, const struct err *err);

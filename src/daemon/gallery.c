@@ -62,7 +62,7 @@ static void on_import_stored(const struct store_result *result, void *ctx)
 	} else {
 		for (size_t i = 0; i < layers->count; i++)
 			broker_call_layer_rm(import->gallery->broker, layers->items[i],
-					     ignore_result, mem_strdup(layers->items[i]));
+			                     ignore_result, mem_strdup(layers->items[i]));
 		import->on_imported(NULL, &result->err, import->ctx);
 	}
 	import_free(import);
@@ -97,7 +97,7 @@ static void on_unpacked(const struct broker_imported *unpacked, const struct err
 }
 
 void gallery_import(struct gallery *gallery, const char *name, const char *format, int archive_fd,
-		    engine_on_image on_imported, void *ctx)
+                    engine_on_image on_imported, void *ctx)
 {
 	struct import *import = mem_new(struct import);
 
@@ -105,7 +105,7 @@ void gallery_import(struct gallery *gallery, const char *name, const char *forma
 	spec_set(&import->image->name, name);
 	spec_set(&import->image->format, format);
 	broker_call_import(gallery->broker, import->image->id.text, format, archive_fd, on_unpacked,
-			   import);
+	                   import);
 }
 
 /* --- remove --- */
@@ -168,7 +168,7 @@ static void on_layer_removed(const struct err *err, void *ctx)
 		sweep->at = sweep->layers.count; /* the broker is gone */
 	} else {
 		log_error("a layer cannot be removed; the next start tries again",
-			  LOG_STR("layer", layer), LOG_ERR(err));
+		          LOG_STR("layer", layer), LOG_ERR(err));
 	}
 	sweep_next(sweep);
 }
@@ -177,7 +177,7 @@ static void sweep_next(struct sweep *sweep)
 {
 	if (sweep->at < sweep->layers.count) {
 		broker_call_layer_rm(sweep->gallery->broker, sweep->layers.items[sweep->at],
-				     on_layer_removed, sweep);
+		                     on_layer_removed, sweep);
 		return;
 	}
 	sweep->gallery->is_sweeping = false;

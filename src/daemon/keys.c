@@ -27,8 +27,9 @@ static int read_or_make(int keys_fd, uint8_t seed[KEYS_SEED_BYTES], struct err *
 	mem_wipe_free(bytes, len);
 	if (r == 0 || r == -EFBIG)
 		return err_set(err, ERR_CONFIG,
-			       "keys/" SEED_NAME " is damaged: put the saved one back, or remove it "
-			       "to get a new key");
+		               "keys/" SEED_NAME
+		               " is damaged: put the saved one back, or remove it "
+		               "to get a new key");
 	if (r != -ENOENT)
 		return err_sys(err, -r, "read keys/" SEED_NAME);
 	randombytes_buf(seed, KEYS_SEED_BYTES);

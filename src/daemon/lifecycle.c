@@ -51,7 +51,7 @@ static void store_row(struct member *member, enum event_kind kind, store_on_done
 	store_sandbox_put(member->fleet->store, member->row, &event, on_done, member);
 	event_done(&event);
 	log_info("sandbox changes", LOG_STR("sandbox", member->row->id.text),
-		 LOG_STR("state", sandbox_state_name(member->row->state)));
+	         LOG_STR("state", sandbox_state_name(member->row->state)));
 }
 
 /* --- the end of a start that failed --- */
@@ -67,7 +67,7 @@ static void on_failure_stored(const struct store_result *result, void *ctx)
 	(void)err_set(&err, member->start_err.code, "%s", member->start_err.msg);
 	if (!result->ok)
 		log_error("a failed start is not recorded; the next start of the daemon does it",
-			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
 	member_answer(&member->start_waiters, NULL, &err);
 	member_unref(member);
 }
@@ -81,8 +81,9 @@ static void on_undone(const struct err *err, void *ctx)
 	if (is_cut_off(member, err))
 		return;
 	if (err->code != ERR_OK)
-		log_error("a failed start leaves something behind; removing the sandbox tries again",
-			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+		log_error(
+			"a failed start leaves something behind; removing the sandbox tries again",
+			LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
 	if (member->row->state == SANDBOX_REMOVING) {
 		member_answer(&member->start_waiters, NULL, &member->start_err);
 		continue_removal(member);
@@ -106,7 +107,7 @@ static void undo_start(struct member *member, const struct err *err)
 	member->is_busy = true;
 	member_disconnect(member);
 	runtime->ops->reap(runtime, member->row->id.text, member->is_restart, on_undone,
-			   member_ref(member));
+	                   member_ref(member));
 }
 
 /* --- create and start --- */
@@ -211,7 +212,7 @@ static void on_creation_stored(const struct store_result *result, void *ctx)
 	} else {
 		member->is_busy = true;
 		runtime->ops->launch(runtime, member->row, &layers, on_launched,
-				     member_ref(member));
+		                     member_ref(member));
 	}
 	strings_done(&layers);
 	member_unref(member);
@@ -231,7 +232,7 @@ static void on_refusal(struct loop_timer *timer, void *ctx)
 }
 
 void lifecycle_refuse(struct fleet *fleet, const struct err *err, engine_on_sandbox on_sandbox,
-		      engine_on_done on_done, void *ctx)
+                      engine_on_done on_done, void *ctx)
 {
 	struct refusal *refusal = mem_new(struct refusal);
 
@@ -241,7 +242,7 @@ void lifecycle_refuse(struct fleet *fleet, const struct err *err, engine_on_sand
 }
 
 void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sandbox on_sandbox,
-		      void *ctx)
+                      void *ctx)
 {
 	auto_(image_freep) struct image *image = NULL;
 	struct sandbox *row;
@@ -250,9 +251,8 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 
 	if (fleet->is_shut)
 		(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is ending"); /* always -1 */
-	if (err.code != ERR_OK ||
-	    (!image_is_host(spec->image) &&
-	     store_image_get(fleet->store, spec->image, &image, &err) < 0)) {
+	if (err.code != ERR_OK || (!image_is_host(spec->image) &&
+	                           store_image_get(fleet->store, spec->image, &image, &err) < 0)) {
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
 		return;
 	}
@@ -296,7 +296,7 @@ void lifecycle_undo_creation(struct member *member)
 	struct err err = {0};
 
 	(void)err_set(&err, ERR_UNAVAILABLE,
-		      "the daemon ended while this sandbox was being made"); /* always -1 */
+	              "the daemon ended while this sandbox was being made"); /* always -1 */
 	member->is_restart = member->row->started_ms != 0;
 	undo_start(member, &err);
 }
@@ -312,7 +312,7 @@ static void on_end_stored(const struct store_result *result, void *ctx)
 		member_answer(&member->stop_waiters, member->row, &no_err);
 	} else {
 		log_error("the end of a sandbox is not recorded; the next start finds it again",
-			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
 		member_answer(&member->stop_waiters, NULL, &result->err);
 	}
 	member_unref(member);
@@ -329,17 +329,17 @@ static void on_end_reaped(const struct err *err, void *ctx)
 		return;
 	if (err->code != ERR_OK)
 		log_error("an ended sandbox leaves something behind; removing it tries again",
-			  LOG_STR("sandbox", row->id.text), LOG_ERR(err));
+		          LOG_STR("sandbox", row->id.text), LOG_ERR(err));
 	if (row->state == SANDBOX_REMOVING) {
 		member->is_ending = false;
 		continue_removal(member);
 	} else if (apply(member, member->is_lost ? SANDBOX_EVENT_LOST : SANDBOX_EVENT_ENDED,
-			 &refused) == 0) {
+	                 &refused) == 0) {
 		row->ended_ms = member->ended_ms ? member->ended_ms : io_real_ms();
 		store_row(member,
-			  row->state == SANDBOX_STOPPED ? EVENT_SANDBOX_STOPPED
-							: EVENT_SANDBOX_FAILED,
-			  on_end_stored);
+		          row->state == SANDBOX_STOPPED ? EVENT_SANDBOX_STOPPED
+		                                        : EVENT_SANDBOX_FAILED,
+		          on_end_stored);
 	} else {
 		member->is_ending = false;
 	}
@@ -407,7 +407,7 @@ static void on_stop_answer(struct wire_msg *msg, const struct err *err, void *ct
 
 	if (!msg)
 		log_warn("a keeper did not answer a stop; it is taken down",
-			 LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+		         LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
 	if (!msg && member->row->state == SANDBOX_STOPPING && !member->is_busy)
 		end(member);
 	member_unref(member);
@@ -418,7 +418,7 @@ static void on_patience_over(struct loop_timer *timer, void *ctx)
 	struct member *member = ctx;
 
 	log_warn("a sandbox did not stop in time; it is taken down",
-		 LOG_STR("sandbox", member->row->id.text));
+	         LOG_STR("sandbox", member->row->id.text));
 	if (!member->row->end_reason)
 		spec_set(&member->row->end_reason, "stopped");
 	member->has_said_gone = true; /* we end it ourselves: it is stopped, not lost */
@@ -436,7 +436,7 @@ static void send_stop(struct member *member)
 	wire_put_u64(&out, FIELD_GRACE_MS, member->grace_ms);
 	peer_call(member->peer, number, &out, STOP_ANSWER_MS, on_stop_answer, member_ref(member));
 	loop_timer_in(member->fleet->loop, &member->timer, member->grace_ms + STOP_PATIENCE_MS,
-		      on_patience_over, member);
+	              on_patience_over, member);
 }
 
 static void on_stopping_stored(const struct store_result *result, void *ctx)
@@ -455,7 +455,7 @@ static void on_stopping_stored(const struct store_result *result, void *ctx)
 }
 
 void lifecycle_stop(struct fleet *fleet, const char *id, uint64_t grace_ms,
-		    engine_on_sandbox on_sandbox, void *ctx)
+                    engine_on_sandbox on_sandbox, void *ctx)
 {
 	struct member *member;
 	struct err err = {0};
@@ -494,7 +494,7 @@ static void on_removed_stored(const struct store_result *result, void *ctx)
 	member_answer(&member->remove_waiters, NULL, result->ok ? &no_err : &result->err);
 	if (!result->ok)
 		log_error("a removal is not recorded; it is repeated at the next start",
-			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
 	member_unref(member);
 }
 
@@ -509,12 +509,12 @@ static void on_removal_reaped(const struct err *err, void *ctx)
 	member->is_removal_stored = false;
 	if (err->code != ERR_OK) {
 		log_error("a sandbox cannot be removed; asking again tries again",
-			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
 		member_answer(&member->remove_waiters, NULL, err);
 	} else {
 		note_sandbox(&event, EVENT_SANDBOX_REMOVED, member->row);
 		store_sandbox_delete(member->fleet->store, member->row->id.text, &event,
-				     on_removed_stored, member_ref(member));
+		                     on_removed_stored, member_ref(member));
 		event_done(&event);
 	}
 	member_unref(member);
@@ -533,7 +533,7 @@ static void continue_removal(struct member *member)
 	live_end_all(member, "stopped");
 	member_answer(&member->stop_waiters, member->row, &no_err);
 	runtime->ops->reap(runtime, member->row->id.text, false, on_removal_reaped,
-			   member_ref(member));
+	                   member_ref(member));
 }
 
 static void on_removal_stored(const struct store_result *result, void *ctx)
@@ -552,7 +552,7 @@ static void on_removal_stored(const struct store_result *result, void *ctx)
 }
 
 void lifecycle_remove(struct fleet *fleet, const char *id, bool force, engine_on_done on_done,
-		      void *ctx)
+                      void *ctx)
 {
 	struct member *member;
 	enum sandbox_state before;

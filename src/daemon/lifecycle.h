@@ -12,26 +12,26 @@
  */
 #pragma once
 
+#include "api/engine.h"
 #include "base/base.h"
 #include "base/err.h"
-#include "api/engine.h"
 #include "daemon/fleet.h"
 
 void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sandbox on_sandbox,
-		      void *ctx);
+                      void *ctx);
 void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_sandbox, void *ctx);
 void lifecycle_stop(struct fleet *fleet, const char *id, uint64_t grace_ms,
-		    engine_on_sandbox on_sandbox, void *ctx);
+                    engine_on_sandbox on_sandbox, void *ctx);
 void lifecycle_remove(struct fleet *fleet, const char *id, bool force, engine_on_done on_done,
-		      void *ctx);
+                      void *ctx);
 void lifecycle_change(struct fleet *fleet, const char *id, const struct sandbox_change *change,
-		      engine_on_sandbox on_sandbox, void *ctx);
+                      engine_on_sandbox on_sandbox, void *ctx);
 void lifecycle_meters(struct fleet *fleet, const char *id, engine_on_sandbox on_sandbox, void *ctx);
 
 /* An error before anything was begun, told from the loop as every answer is; one of the two
  * callbacks. */
 void lifecycle_refuse(struct fleet *fleet, const struct err *err, engine_on_sandbox on_sandbox,
-		      engine_on_done on_done, void *ctx);
+                      engine_on_done on_done, void *ctx);
 
 /* The connection to the keeper ended: it is gone, or comes back for a moment. */
 void lifecycle_keeper_gone(struct member *member);

@@ -14,7 +14,7 @@
 enum {
 	LIVE_MAGIC = 0x6c697665,
 	START_MS = 60 * 1000,
-	ACK_BYTES = 64 * 1024,   /* acks are sent in steps, not per record */
+	ACK_BYTES = 64 * 1024,    /* acks are sent in steps, not per record */
 	UNCLAIMED_MS = 30 * 1000, /* output waits this long for a reader that was announced */
 };
 
@@ -30,9 +30,9 @@ struct live {
 	bool is_starting; /* the keeper has not answered yet */
 	bool has_ended;   /* the row says how; being committed */
 	bool has_stdin;
-	bool is_held;     /* the keeper holds output back */
-	uint64_t room;    /* input bytes the keeper takes */
-	uint64_t acked;   /* told the keeper */
+	bool is_held;   /* the keeper holds output back */
+	uint64_t room;  /* input bytes the keeper takes */
+	uint64_t acked; /* told the keeper */
 	struct exec_watch *watches;
 	struct loop_timer unclaimed;
 	engine_on_exec on_exec;
@@ -94,7 +94,7 @@ void live_free_all(struct member *member)
 /* --- messages about one exec --- */
 
 static void notify(struct live *live, enum wire_type type, enum wire_field field, uint64_t value,
-		   uint64_t offset)
+                   uint64_t offset)
 {
 	auto_wire_out struct wire_out out = {0};
 
@@ -173,7 +173,7 @@ int live_watch(struct live *live, struct exec_watch *watch, struct err *err)
 	must(!watch->live);
 	if (watch->is_writer && has_writer(live))
 		return err_set(err, ERR_CONFLICT,
-			       "somebody else writes to this command; attach with readonly");
+		               "somebody else writes to this command; attach with readonly");
 	add_watch(live, watch);
 	if (watch->is_holder) {
 		loop_timer_stop(&live->unclaimed);
@@ -361,15 +361,15 @@ static void put_request(struct wire_out *out, const struct exec_start *start)
 	if (exec->user)
 		wire_put_str(out, FIELD_USER, exec->user);
 	wire_put_u64(out, FIELD_TTY, exec->tty);
-	wire_put_u64(out, FIELD_ROWS, start->rows);
-	wire_put_u64(out, FIELD_COLS, start->cols);
+	wire_put_u64(out, FIELD_ROWS, start->size.rows);
+	wire_put_u64(out, FIELD_COLS, start->size.cols);
 	wire_put_u64(out, FIELD_STDIN, start->has_stdin);
 	wire_put_u64(out, FIELD_ATTACHED, start->is_attached);
 	wire_put_u64(out, FIELD_TIMEOUT_MS, start->timeout_ms);
 }
 
 void live_start(struct member *member, const struct exec_start *start, engine_on_exec on_exec,
-		void *ctx)
+                void *ctx)
 {
 	struct live *live = live_new(member, exec_copy(start->exec));
 	auto_wire_out struct wire_out out = {0};
@@ -386,7 +386,8 @@ void live_start(struct member *member, const struct exec_start *start, engine_on
 	if (start->watch)
 		add_watch(live, start->watch);
 	if (start->is_attached && !(start->watch && start->watch->is_holder))
-		loop_timer_in(member->fleet->loop, &live->unclaimed, UNCLAIMED_MS, on_unclaimed, live);
+		loop_timer_in(member->fleet->loop, &live->unclaimed, UNCLAIMED_MS, on_unclaimed,
+		              live);
 	put_request(&out, start);
 	member_ref(member);
 	peer_call(member->peer, number, &out, START_MS, on_answer, live);
@@ -411,7 +412,7 @@ static void on_end_stored(const struct store_result *result, void *ctx)
 
 	if (!result->ok)
 		log_error("the end of a command is not recorded; the next start finds it again",
-			  LOG_STR("exec", live->row->id.text), LOG_ERR(&result->err));
+		          LOG_STR("exec", live->row->id.text), LOG_ERR(&result->err));
 	over(live);
 }
 
@@ -528,7 +529,7 @@ static void adopt(struct member *member, const struct wire_msg *msg)
 	struct err err = {0};
 	struct live *live;
 	bool known = store_exec_get(member->fleet->store, wire_str(msg, FIELD_EXEC, ""), &row,
-				    &err) == 0;
+	                            &err) == 0;
 
 	if (known && row->ended_ms) {
 		exec_free(row);
@@ -543,7 +544,8 @@ static void adopt(struct member *member, const struct wire_msg *msg)
 	if (!known && !live->is_internal)
 		store_start(live);
 	if (live->is_held)
-		loop_timer_in(member->fleet->loop, &live->unclaimed, UNCLAIMED_MS, on_unclaimed, live);
+		loop_timer_in(member->fleet->loop, &live->unclaimed, UNCLAIMED_MS, on_unclaimed,
+		              live);
 	if (live->is_internal)
 		live_abandon(live);
 }
@@ -573,14 +575,14 @@ static void end_as_lost(struct live *live)
 
 static void end_forgotten_rows(struct member *member)
 {
-	struct exec_filter filter = {.sandbox = member->row->id.text, .running_only = true,
-				     .limit = LIMIT_PAGE};
+	struct exec_filter filter = {
+		.sandbox = member->row->id.text, .running_only = true, .limit = LIMIT_PAGE};
 	struct exec_page page = {0};
 	struct err err = {0};
 
 	if (store_exec_list(member->fleet->store, &filter, &page, &err) < 0) {
 		log_error("cannot compare the commands of a sandbox",
-			  LOG_STR("sandbox", member->row->id.text), LOG_ERR(&err));
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&err));
 		return;
 	}
 	for (size_t i = 0; i < page.count; i++) {

@@ -5,16 +5,16 @@
  */
 #pragma once
 
+#include "api/engine.h"
 #include "base/base.h"
 #include "base/err.h"
-#include "api/engine.h"
 #include "daemon/fleet.h"
 #include "wire/wire.h"
 
 struct live;
 
 void live_start(struct member *member, const struct exec_start *start, engine_on_exec on_exec,
-		void *ctx);
+                void *ctx);
 struct live *live_find(struct member *member, const char *exec);
 
 int live_watch(struct live *live, struct exec_watch *watch, struct err *err) NODISCARD;

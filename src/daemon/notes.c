@@ -52,7 +52,7 @@ void note_sandbox(struct event *ret, enum event_kind kind, const struct sandbox 
 }
 
 void note_limit(struct event *ret, const struct sandbox *sandbox, const char *reason,
-		const char *detail)
+                const char *detail)
 {
 	json_t *data = json_object();
 
@@ -73,9 +73,9 @@ void note_exec(struct event *ret, enum event_kind kind, const struct exec *exec)
 		json_object_set_new(data, "tty", json_boolean(exec->tty));
 	} else {
 		json_object_set_new(data, "exitCode",
-				    exec->signal ? json_null() : json_integer(exec->exit_code));
+		                    exec->signal ? json_null() : json_integer(exec->exit_code));
 		json_object_set_new(data, "signal",
-				    exec->signal ? json_integer(exec->signal) : json_null());
+		                    exec->signal ? json_integer(exec->signal) : json_null());
 		put_text(data, "reason", exec->reason);
 	}
 	finish(ret, kind, &exec->sandbox, data);

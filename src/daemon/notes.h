@@ -12,7 +12,7 @@ struct sandbox;
 /* Fill *ret (event_done afterwards). */
 void note_sandbox(struct event *ret, enum event_kind kind, const struct sandbox *sandbox);
 void note_limit(struct event *ret, const struct sandbox *sandbox, const char *reason,
-		const char *detail);
+                const char *detail);
 void note_exec(struct event *ret, enum event_kind kind, const struct exec *exec);
 void note_image(struct event *ret, enum event_kind kind, const struct image *image);
 void note_daemon(struct event *ret);

@@ -22,7 +22,7 @@ static void done_with_one(struct reconcile *reconcile)
 	if (--reconcile->waiting > 0)
 		return;
 	log_info("sandboxes are matched", LOG_INT("adopted", reconcile->adopted),
-		 LOG_INT("undone", reconcile->undone), LOG_INT("reaped", reconcile->reaped));
+	         LOG_INT("undone", reconcile->undone), LOG_INT("reaped", reconcile->reaped));
 	reconcile->on_ready(&none, reconcile->ctx);
 	mem_freep(&reconcile);
 }
@@ -44,7 +44,7 @@ static void adopt(struct reconcile *reconcile, struct member *member)
 		return;
 	}
 	log_info("a sandbox has no keeper any more", LOG_STR("sandbox", member->row->id.text),
-		 LOG_ERR(&err));
+	         LOG_ERR(&err));
 	lifecycle_keeper_gone(member);
 	done_with_one(reconcile);
 }
@@ -80,7 +80,7 @@ static int settle_rows(struct reconcile *reconcile, struct err *err)
 {
 	struct sandbox_filter filter = {
 		.states = 1u << SANDBOX_CREATING | 1u << SANDBOX_RUNNING | 1u << SANDBOX_STOPPING |
-			  1u << SANDBOX_REMOVING,
+	                  1u << SANDBOX_REMOVING,
 		.limit = LIMIT_PAGE,
 	};
 	auto_free char *cursor = NULL;
@@ -105,8 +105,8 @@ static void on_stray_reaped(const struct err *err, void *ctx)
 	auto_free char *id = ctx;
 
 	if (err->code != ERR_OK)
-		log_error("what is left of a sandbox cannot be taken away; the next start tries again",
-			  LOG_STR("sandbox", id), LOG_ERR(err));
+		log_error("what is left of a sandbox stays; the next start tries again",
+		          LOG_STR("sandbox", id), LOG_ERR(err));
 }
 
 /* Nobody's, or one that runs although its row says that it ended. */
@@ -119,15 +119,15 @@ static void reap_if_stray(struct reconcile *reconcile, const struct runtime_entr
 
 	if (!is_known && err.code != ERR_NOT_FOUND)
 		return;
-	if (is_known && (!entry->is_alive ||
-			 (row->state != SANDBOX_STOPPED && row->state != SANDBOX_FAILED)))
+	if (is_known &&
+	    (!entry->is_alive || (row->state != SANDBOX_STOPPED && row->state != SANDBOX_FAILED)))
 		return;
 	reconcile->reaped++;
 	runtime->ops->reap(runtime, entry->id, is_known, on_stray_reaped, mem_strdup(entry->id));
 }
 
 static void on_listed(const struct runtime_entry *entries, size_t count, const struct err *err,
-		      void *ctx)
+                      void *ctx)
 {
 	struct reconcile *reconcile = ctx;
 	struct err failed = *err;
@@ -142,7 +142,7 @@ static void on_listed(const struct runtime_entry *entries, size_t count, const s
 }
 
 void reconcile_run(struct fleet *fleet, void (*on_ready)(const struct err *err, void *ctx),
-		   void *ctx)
+                   void *ctx)
 {
 	struct reconcile *reconcile = mem_new(struct reconcile);
 

@@ -8,6 +8,7 @@
 #include "daemon/fleet.h"
 
 /* on_ready is called once every keeper that lives has been heard (or given up); undoing and
- * finishing may still go on. err: the broker or the store does not answer, nothing can be served. */
+ * finishing may still go on. err: the broker or the store does not answer, nothing can be served.
+ */
 void reconcile_run(struct fleet *fleet, void (*on_ready)(const struct err *err, void *ctx),
-		   void *ctx);
+                   void *ctx);

@@ -39,8 +39,8 @@ struct request {
 	enum request_phase phase;
 	enum request_body_mode mode;
 	bool suspended;
-	bool cut;   /* to be closed without an answer at the next call */
-	bool ended; /* on_end was called */
+	bool cut;                 /* to be closed without an answer at the next call */
+	bool ended;               /* on_end was called */
 	struct loop_source watch; /* hang-up of a suspended connection */
 
 	struct buf body;
@@ -76,7 +76,7 @@ struct server {
 void server_wake(struct server *server);
 
 struct request *request_begin(struct server *server, struct MHD_Connection *connection,
-			      const char *method, const char *path);
+                              const char *method, const char *path);
 /* One call of the library's access handler after the first. */
 enum MHD_Result request_step(struct request *request, const char *bytes, size_t *len);
 /* Suspends or queues, whichever the state asks for. */

@@ -16,7 +16,7 @@
 enum { REQUEST_MAGIC = 0x72657173, STREAM_BLOCK_BYTES = 64 * 1024 };
 
 struct request *request_begin(struct server *server, struct MHD_Connection *connection,
-			      const char *method, const char *path)
+                              const char *method, const char *path)
 {
 	struct request *request = mem_new(struct request);
 
@@ -85,7 +85,7 @@ static const char *lookup(const struct request *request, enum MHD_ValueKind kind
 	if (!request->connection)
 		return NULL;
 	if (MHD_lookup_connection_value_n(request->connection, kind, name, strlen(name), &value,
-					  NULL) != MHD_YES)
+	                                  NULL) != MHD_YES)
 		return NULL;
 	return value ? value : "";
 }
@@ -106,7 +106,7 @@ struct query_walk {
 };
 
 static enum MHD_Result on_query(void *cls, enum MHD_ValueKind kind, const char *name,
-				const char *value)
+                                const char *value)
 {
 	struct query_walk *walk = cls;
 
@@ -119,7 +119,7 @@ void request_each_query(const struct request *request, request_on_query each, vo
 
 	if (request->connection)
 		MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_query,
-					  &walk);
+		                          &walk);
 }
 
 uid_t request_uid(const struct request *request)
@@ -166,7 +166,7 @@ static void suspend(struct request *request)
 	/* No event asked for: a hang-up and an error are always told. A half-closed client still
 	 * reads, so the end of its sending is no hang-up. */
 	if (request->fd >= 0 && loop_add(request->server->loop, &request->watch, request->fd, 0,
-					 on_hangup, request) < 0)
+	                                 on_hangup, request) < 0)
 		log_warn("cannot watch a waiting client; it is noticed when it is answered");
 }
 
@@ -227,7 +227,7 @@ void request_set_on_end(struct request *request, request_on_end on_end, void *ct
 static void refuse_too_large(struct request *request)
 {
 	request->server->config.on_refuse(request, ERR_TOO_LARGE, "the request body is too large",
-					  request->server->config.ctx);
+	                                  request->server->config.ctx);
 }
 
 void request_read_body(struct request *request, size_t max, request_on_body on_body, void *ctx)
@@ -291,7 +291,7 @@ static void body_complete(struct request *request)
 			return;
 		}
 		request->on_body(request, (const char *)buf_head(&request->body), len,
-				 request->body_ctx);
+		                 request->body_ctx);
 		buf_done(&request->body);
 	}
 }
@@ -328,9 +328,9 @@ static enum MHD_Result queue(struct request *request)
 
 	for (size_t i = 0; i < request->header_count; i++) {
 		if (MHD_add_response_header(response, request->headers[i].name,
-					    request->headers[i].value) != MHD_YES)
+		                            request->headers[i].value) != MHD_YES)
 			log_debug("a response header was refused",
-				  LOG_STR("name", request->headers[i].name));
+			          LOG_STR("name", request->headers[i].name));
 	}
 	request->phase = REQUEST_QUEUED;
 	result = MHD_queue_response(request->connection, (unsigned)request->status, response);
@@ -370,12 +370,11 @@ void request_add_header(struct request *request, const char *name, const char *v
 
 static bool can_answer(const struct request *request)
 {
-	return !request_is_gone(request) && !request->response &&
-	       request->phase != REQUEST_QUEUED;
+	return !request_is_gone(request) && !request->response && request->phase != REQUEST_QUEUED;
 }
 
 static void answer(struct request *request, int status, const char *type,
-		   struct MHD_Response *response)
+                   struct MHD_Response *response)
 {
 	must(response);
 	request->response = response;
@@ -386,7 +385,7 @@ static void answer(struct request *request, int status, const char *type,
 }
 
 void request_answer(struct request *request, int status, const char *type, const void *bytes,
-		    size_t len)
+                    size_t len)
 {
 	struct MHD_Response *response;
 
@@ -394,7 +393,7 @@ void request_answer(struct request *request, int status, const char *type, const
 		return;
 	/* The library copies before it returns; its parameter is not const for other modes. */
 	response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)bytes,
-						   MHD_RESPMEM_MUST_COPY);
+	                                           MHD_RESPMEM_MUST_COPY);
 	answer(request, status, type, response);
 }
 
@@ -422,7 +421,7 @@ static void on_reader_free(void *cls)
 }
 
 void request_answer_stream(struct request *request, int status, const char *type, uint64_t length,
-			   request_on_pull on_pull, void *ctx)
+                           request_on_pull on_pull, void *ctx)
 {
 	struct MHD_Response *response;
 
@@ -445,8 +444,8 @@ void request_more(struct request *request)
 }
 
 static void on_upgrade(void *cls, struct MHD_Connection *connection, void *req_cls,
-		       const char *extra, size_t extra_len, MHD_socket sock,
-		       struct MHD_UpgradeResponseHandle *handle)
+                       const char *extra, size_t extra_len, MHD_socket sock,
+                       struct MHD_UpgradeResponseHandle *handle)
 {
 	struct request *request = cls;
 
@@ -455,7 +454,7 @@ static void on_upgrade(void *cls, struct MHD_Connection *connection, void *req_c
 }
 
 void request_upgrade(struct request *request, const char *protocol, request_on_open on_open,
-		     void *ctx)
+                     void *ctx)
 {
 	struct MHD_Response *response;
 
@@ -475,6 +474,7 @@ void request_upgraded_close(struct request *request)
 	if (!handle)
 		return;
 	MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
-	/* The socket is closed by the library's next round, which nothing else would bring about. */
+	/* The socket is closed by the library's next round, which nothing else would bring about.
+	 */
 	server_wake(request->server);
 }

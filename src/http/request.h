@@ -42,7 +42,7 @@ void request_read_body(struct request *request, size_t max, request_on_body on_b
 /* The body as it comes. Returns how many bytes were taken; fewer than len stops the client until
  * request_body_more. The end is one call with len 0. */
 typedef size_t (*request_on_chunk)(struct request *request, const uint8_t *bytes, size_t len,
-				   void *ctx);
+                                   void *ctx);
 void request_stream_body(struct request *request, request_on_chunk on_chunk, void *ctx);
 void request_body_more(struct request *request);
 /* The announced length, or UINT64_MAX when unknown (chunked). */
@@ -54,7 +54,7 @@ void request_add_header(struct request *request, const char *name, const char *v
 /* bytes are copied; type may be NULL when there is no body. An answer given while a streamed
  * body still arrives is sent after the rest of it was read and dropped. */
 void request_answer(struct request *request, int status, const char *type, const void *bytes,
-		    size_t len);
+                    size_t len);
 
 enum { REQUEST_STREAM_END = -1, REQUEST_STREAM_ABORT = -2 };
 /* Fills at most max bytes; 0: nothing yet (call request_more when there is), or one of the above.
@@ -62,15 +62,15 @@ enum { REQUEST_STREAM_END = -1, REQUEST_STREAM_ABORT = -2 };
 typedef ssize_t (*request_on_pull)(struct request *request, uint8_t *to, size_t max, void *ctx);
 /* length UINT64_MAX: unknown, sent in chunks. */
 void request_answer_stream(struct request *request, int status, const char *type, uint64_t length,
-			   request_on_pull on_pull, void *ctx);
+                           request_on_pull on_pull, void *ctx);
 void request_more(struct request *request);
 
 /* 101; the socket (non-blocking) and what the client already sent on it come to on_open, and stay
  * valid until request_upgraded_close, which must be called exactly once. */
 typedef void (*request_on_open)(struct request *request, int fd, const void *early,
-				size_t early_len, void *ctx);
+                                size_t early_len, void *ctx);
 void request_upgrade(struct request *request, const char *protocol, request_on_open on_open,
-		     void *ctx);
+                     void *ctx);
 void request_upgraded_close(struct request *request);
 
 /* Called exactly once when the request is over: answered in full (gone false), or its client went

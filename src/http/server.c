@@ -70,12 +70,12 @@ static void on_slow_headers(struct loop_timer *timer, void *ctx)
 
 static void await_headers(struct server *server, struct connection *conn)
 {
-	loop_timer_in(server->loop, &conn->timer, server->config.header_timeout_ms,
-		      on_slow_headers, conn);
+	loop_timer_in(server->loop, &conn->timer, server->config.header_timeout_ms, on_slow_headers,
+	              conn);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
-			  enum MHD_ConnectionNotificationCode code)
+                          enum MHD_ConnectionNotificationCode code)
 {
 	struct server *server = cls;
 	struct connection *conn = *context;
@@ -125,8 +125,8 @@ static bool peer_is_allowed(struct server *server, struct request *request)
 }
 
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, const char *url,
-				 const char *method, const char *version, const char *bytes,
-				 size_t *len, void **context)
+                                 const char *method, const char *version, const char *bytes,
+                                 size_t *len, void **context)
 {
 	struct server *server = cls;
 	struct request *request = *context;
@@ -144,13 +144,13 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
 		server->config.on_request(request, server->config.ctx);
 	else
 		server->config.on_refuse(request, ERR_FORBIDDEN,
-					 "this socket does not serve your user",
-					 server->config.ctx);
+		                         "this socket does not serve your user",
+		                         server->config.ctx);
 	return request_settle(request);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
-			 enum MHD_RequestTerminationCode code)
+                         enum MHD_RequestTerminationCode code)
 {
 	struct server *server = cls;
 	struct request *request = *context;
@@ -194,22 +194,22 @@ static void PRINTF(2, 0) on_library_log(void *cls, const char *fmt, va_list args
 
 static struct MHD_Daemon *start(struct server *server)
 {
-	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
-			 MHD_USE_ERROR_LOG;
+	unsigned flags =
+		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
 
-	return MHD_start_daemon(
-		flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER, on_library_log,
-		NULL, MHD_OPTION_LISTEN_SOCKET, server->config.listen_fd,
-		MHD_OPTION_CONNECTION_LIMIT, server->config.max_connections,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
-		on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
-		MHD_OPTION_END);
+	return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
+	                        on_library_log, NULL, MHD_OPTION_LISTEN_SOCKET,
+	                        server->config.listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+	                        server->config.max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+	                        (unsigned)CONNECTION_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+	                        (size_t)CONNECTION_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
+	                        on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+	                        server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
+	                        MHD_OPTION_END);
 }
 
 int server_new(struct loop *loop, const struct server_config *config, struct server **ret,
-	       struct err *err)
+               struct err *err)
 {
 	auto_(server_freep) struct server *server = mem_new(struct server);
 	const union MHD_DaemonInfo *info;

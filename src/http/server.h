@@ -21,14 +21,14 @@ struct server_config {
 	void (*on_request)(struct request *request, void *ctx);
 	/* The server itself refuses (a peer, a body too large): answer in the application's way. */
 	void (*on_refuse)(struct request *request, enum err_code code, const char *detail,
-			  void *ctx);
+	                  void *ctx);
 	void *ctx;
 	unsigned max_connections;
 	uint64_t header_timeout_ms; /* from connect, or the last answer, to complete headers */
 };
 
 int server_new(struct loop *loop, const struct server_config *config, struct server **ret,
-	       struct err *err) NODISCARD;
+               struct err *err) NODISCARD;
 /* Cuts every connection (each request ends as gone). */
 void server_free(struct server *server);
 void server_freep(struct server **server);

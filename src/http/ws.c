@@ -46,7 +46,8 @@ struct ws {
 	bool in_callback;
 };
 
-static ssize_t on_recv(wslay_event_context_ptr framing, uint8_t *to, size_t len, int flags, void *ctx)
+static ssize_t on_recv(wslay_event_context_ptr framing, uint8_t *to, size_t len, int flags,
+                       void *ctx)
 {
 	struct ws *ws = ctx;
 	ssize_t n;
@@ -77,7 +78,7 @@ static ssize_t on_recv(wslay_event_context_ptr framing, uint8_t *to, size_t len,
 }
 
 static ssize_t on_send(wslay_event_context_ptr framing, const uint8_t *bytes, size_t len, int flags,
-		       void *ctx)
+                       void *ctx)
 {
 	struct ws *ws = ctx;
 	ssize_t n;
@@ -97,7 +98,7 @@ static ssize_t on_send(wslay_event_context_ptr framing, const uint8_t *bytes, si
 }
 
 static void on_msg(wslay_event_context_ptr framing, const struct wslay_event_on_msg_recv_arg *arg,
-		   void *ctx)
+                   void *ctx)
 {
 	struct ws *ws = ctx;
 
@@ -105,7 +106,7 @@ static void on_msg(wslay_event_context_ptr framing, const struct wslay_event_on_
 		return;
 	if (!ws->closing && !ws->dead)
 		ws->ops->on_message(ws, arg->opcode == WSLAY_TEXT_FRAME, arg->msg, arg->msg_length,
-				    ws->ctx);
+		                    ws->ctx);
 }
 
 static void update_events(struct ws *ws)
@@ -157,7 +158,7 @@ static int say_goodbye(struct ws *ws)
 	ws->has_goodbye = true;
 	loop_timer_in(ws->loop, &ws->timer, CLOSE_MS, on_timer, ws);
 	if (wslay_event_queue_close(ws->framing, ws->close_code, (const uint8_t *)ws->close_reason,
-				    strlen(ws->close_reason)) != 0)
+	                            strlen(ws->close_reason)) != 0)
 		return -1;
 	return wslay_event_send(ws->framing);
 }
@@ -214,7 +215,7 @@ static void on_kick(struct loop_timer *timer, void *ctx)
 }
 
 struct ws *ws_new(struct loop *loop, int fd, const void *early, size_t early_len,
-		  const struct ws_ops *ops, void *ctx)
+                  const struct ws_ops *ops, void *ctx)
 {
 	static const struct wslay_event_callbacks callbacks = {
 		.recv_callback = on_recv,
@@ -276,7 +277,7 @@ static void push(struct ws *ws)
 }
 
 int ws_send(struct ws *ws, bool is_text, const void *head, size_t head_len, const void *bytes,
-	    size_t len)
+            size_t len)
 {
 	auto_free uint8_t *whole = NULL;
 	struct wslay_event_msg msg;
@@ -336,7 +337,7 @@ void ws_accept_key(char *out, const char *key)
 	char text[KEY_LEN + 64];
 	uint8_t digest[SHA1_BYTES];
 	int len = snprintf(text, sizeof(text), "%.*s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", KEY_LEN,
-			   key);
+	                   key);
 
 	sha1_digest(digest, text, (size_t)len);
 	base64_encode(out, digest, sizeof(digest));
@@ -391,7 +392,7 @@ static void on_server_end(struct request *request, bool gone, void *ctx)
 }
 
 static void on_upgraded(struct request *request, int fd, const void *early, size_t early_len,
-			void *ctx)
+                        void *ctx)
 {
 	auto_free struct opening *opening = ctx;
 	struct ws *ws = ws_new(opening->loop, fd, early, early_len, opening->ops, opening->ctx);
@@ -409,7 +410,7 @@ static void on_never_opened(struct request *request, bool gone, void *ctx)
 }
 
 void ws_accept(struct request *request, const char *protocol, const struct ws_ops *ops,
-	       ws_on_open on_open, void *ctx)
+               ws_on_open on_open, void *ctx)
 {
 	const char *key = request_header(request, "Sec-WebSocket-Key");
 	struct opening *opening;

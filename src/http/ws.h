@@ -22,7 +22,8 @@ enum {
 enum { WS_NORMAL = 1000, WS_GOING_AWAY = 1001, WS_POLICY = 1008, WS_INTERNAL = 1011 };
 
 struct ws_ops {
-	void (*on_message)(struct ws *ws, bool is_text, const uint8_t *bytes, size_t len, void *ctx);
+	void (*on_message)(struct ws *ws, bool is_text, const uint8_t *bytes, size_t len,
+	                   void *ctx);
 	/* After a refused ws_send: the queue is low again. */
 	void (*on_writable)(struct ws *ws, void *ctx);
 	/* Exactly once: the connection is over. The owner calls ws_free, here or later. */
@@ -36,18 +37,18 @@ int ws_check(const struct request *request, const char *protocol, struct err *er
  * connection, or with NULL when the client went before. */
 typedef void (*ws_on_open)(struct ws *ws, void *ctx);
 void ws_accept(struct request *request, const char *protocol, const struct ws_ops *ops,
-	       ws_on_open on_open, void *ctx);
+               ws_on_open on_open, void *ctx);
 
 /* The part below the handshake, on any stream socket; takes fd. */
 struct ws *ws_new(struct loop *loop, int fd, const void *early, size_t early_len,
-		  const struct ws_ops *ops, void *ctx);
+                  const struct ws_ops *ops, void *ctx);
 /* Cuts without a word if it is still open. */
 void ws_free(struct ws *ws);
 
 /* Queues a message made of two parts (head may be empty). -EAGAIN: the queue is full, nothing was
  * queued; -EPIPE: closed. */
 int ws_send(struct ws *ws, bool is_text, const void *head, size_t head_len, const void *bytes,
-	    size_t len) NODISCARD;
+            size_t len) NODISCARD;
 size_t ws_queued(const struct ws *ws);
 /* Says goodbye; what is queued is still sent. */
 void ws_close(struct ws *ws, int code, const char *reason);

@@ -23,11 +23,11 @@ static void on_closed(void *ctx)
 }
 
 int broker_call_new(struct loop *loop, int fd, void (*on_gone)(void *ctx), void *ctx,
-		    struct broker_call **ret, struct err *err)
+                    struct broker_call **ret, struct err *err)
 {
 	struct broker_call *call = mem_new(struct broker_call);
-	struct peer_config config = {.role = "broker", .on_message = on_message,
-				     .on_closed = on_closed, .ctx = call};
+	struct peer_config config = {
+		.role = "broker", .on_message = on_message, .on_closed = on_closed, .ctx = call};
 
 	call->on_gone = on_gone;
 	call->ctx = ctx;
@@ -93,7 +93,7 @@ static void on_imported(struct wire_msg *msg, const struct err *err, void *ctx)
 }
 
 void broker_call_import(struct broker_call *call, const char *image_id, const char *format,
-			int archive_fd, broker_on_imported on_imported_, void *ctx)
+                        int archive_fd, broker_on_imported on_imported_, void *ctx)
 {
 	auto_wire_out struct wire_out out = {0};
 	uint64_t number = peer_begin(call->peer, &out, WIRE_OP_IMPORT);
@@ -115,7 +115,7 @@ static void on_done(struct wire_msg *msg, const struct err *err, void *ctx)
 }
 
 void broker_call_layer_rm(struct broker_call *call, const char *layer, broker_on_done on_done_,
-			  void *ctx)
+                          void *ctx)
 {
 	auto_wire_out struct wire_out out = {0};
 	uint64_t number = peer_begin(call->peer, &out, WIRE_OP_LAYER_RM);

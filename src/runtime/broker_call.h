@@ -13,7 +13,7 @@ struct broker_call;
 
 /* Takes fd. on_gone: the broker ended; the daemon must, too. */
 int broker_call_new(struct loop *loop, int fd, void (*on_gone)(void *ctx), void *ctx,
-		    struct broker_call **ret, struct err *err) NODISCARD;
+                    struct broker_call **ret, struct err *err) NODISCARD;
 void broker_call_free(struct broker_call *call);
 struct peer *broker_call_peer(struct broker_call *call);
 
@@ -26,14 +26,14 @@ struct broker_imported {
 };
 /* result is NULL when err has a code; valid during the call. */
 typedef void (*broker_on_imported)(const struct broker_imported *result, const struct err *err,
-				   void *ctx);
+                                   void *ctx);
 /* Unpacks the archive behind archive_fd (not taken) as the layers of a new image. */
 void broker_call_import(struct broker_call *call, const char *image_id, const char *format,
-			int archive_fd, broker_on_imported on_imported, void *ctx);
+                        int archive_fd, broker_on_imported on_imported, void *ctx);
 
 typedef void (*broker_on_done)(const struct err *err, void *ctx);
 void broker_call_layer_rm(struct broker_call *call, const char *layer, broker_on_done on_done,
-			  void *ctx);
+                          void *ctx);
 
 /* Each check as "name TAB status TAB detail TAB remedy". */
 typedef void (*broker_on_doctor)(const struct strings *checks, const struct err *err, void *ctx);

@@ -78,12 +78,16 @@ static void send_next(struct gate *gate)
 }
 
 void gate_call(struct gate *gate, uint64_t number, struct wire_out *out, uint64_t timeout_ms,
-	       peer_on_answer on_answer_, void *ctx)
+               peer_on_answer on_answer_, void *ctx)
 {
 	struct gate_job *job = mem_new(struct gate_job);
 
-	*job = (struct gate_job){.gate = gate, .number = number, .out = *out,
-				 .timeout_ms = timeout_ms, .on_answer = on_answer_, .ctx = ctx};
+	*job = (struct gate_job){.gate = gate,
+	                         .number = number,
+	                         .out = *out,
+	                         .timeout_ms = timeout_ms,
+	                         .on_answer = on_answer_,
+	                         .ctx = ctx};
 	*out = (struct wire_out){0};
 	if (!peer_is_open(gate->peer)) {
 		/* The peer refuses it from the loop, as every answer comes. */

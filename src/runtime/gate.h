@@ -20,4 +20,4 @@ void gate_init(struct gate *gate, struct peer *peer, size_t most);
 /* As peer_call; takes the content of *out. When the peer is gone, what still waits is refused as
  * the calls under way are. */
 void gate_call(struct gate *gate, uint64_t number, struct wire_out *out, uint64_t timeout_ms,
-	       peer_on_answer on_answer, void *ctx);
+               peer_on_answer on_answer, void *ctx);

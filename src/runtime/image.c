@@ -24,7 +24,7 @@ static void apply_env(const json_t *env, struct spec *spec)
 	size_t i;
 	json_t *item;
 
-	json_array_foreach(env, i, item) {
+	json_array_foreach (env, i, item) {
 		const char *entry = json_string_value(item);
 		char name[256];
 		size_t len;

@@ -41,14 +41,17 @@ static void put_limits(struct wire_out *out, const struct limits *limits)
 		const char *name;
 		enum wire_field field;
 	} fields[] = {
-		{"memory", FIELD_MEMORY}, {"cpu", FIELD_CPU_MILLI}, {"pids", FIELD_PIDS},
-		{"disk", FIELD_DISK},     {"inodes", FIELD_INODES}, {"nofile", FIELD_NOFILE},
+		{"memory", FIELD_MEMORY},
+		{"cpu", FIELD_CPU_MILLI},
+		{"pids", FIELD_PIDS},
+		{"disk", FIELD_DISK},
+		{"inodes", FIELD_INODES},
+		{"nofile", FIELD_NOFILE},
 		{"output_rate", FIELD_OUTPUT_RATE},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-		wire_put_u64(out, fields[i].field,
-			     limits_get(limits, limits_find(fields[i].name)));
+		wire_put_u64(out, fields[i].field, limits_get(limits, limits_find(fields[i].name)));
 }
 
 static void put_hostname(struct wire_out *out, const struct sandbox *sandbox)
@@ -65,7 +68,7 @@ static void put_mounts(struct wire_out *out, const struct spec *spec)
 	for (size_t i = 0; i < spec->mount_count; i++) {
 		const struct mount *mount = &spec->mounts[i];
 		auto_free char *text = mem_printf("%s\t%s\t%s", mount->grant, mount->target,
-						  mount->read_only ? "ro" : "rw");
+		                                  mount->read_only ? "ro" : "rw");
 
 		wire_put_str(out, FIELD_MOUNT, text);
 	}
@@ -85,7 +88,7 @@ static void on_launched(struct wire_msg *msg, const struct err *err, void *ctx)
 }
 
 static void native_launch(struct runtime *runtime, const struct sandbox *sandbox,
-			  const struct strings *layers, runtime_on_launched on_launched_, void *ctx)
+                          const struct strings *layers, runtime_on_launched on_launched_, void *ctx)
 {
 	struct peer *peer = peer_of(runtime);
 	auto_wire_out struct wire_out out = {0};
@@ -121,7 +124,7 @@ static void on_reaped(struct wire_msg *msg, const struct err *err, void *ctx)
 }
 
 static void native_reap(struct runtime *runtime, const char *id, bool keep_files,
-			runtime_on_reaped on_reaped_, void *ctx)
+                        runtime_on_reaped on_reaped_, void *ctx)
 {
 	struct peer *peer = peer_of(runtime);
 	auto_wire_out struct wire_out out = {0};

@@ -91,7 +91,7 @@ static void fail_all(struct peer *peer)
 	struct err err = {0};
 
 	(void)err_set(&err, ERR_UNAVAILABLE, "the connection to the %s is gone",
-		      peer->config.role); /* always -1 */
+	              peer->config.role); /* always -1 */
 	while (peer->pending) {
 		struct pending *pending = peer->pending;
 
@@ -154,7 +154,7 @@ static bool dispatch(struct peer *peer, struct wire_msg *msg)
 	if (msg->type == WIRE_ERROR) {
 		if (wire_get_err(msg, &err) == 0)
 			(void)err_set(&err, ERR_PROTOCOL, "the %s refused without a reason",
-				      peer->config.role); /* always -1 */
+			              peer->config.role); /* always -1 */
 		finish(pending, NULL, &err);
 	} else {
 		finish(pending, msg, &err);
@@ -177,7 +177,7 @@ static void receive(struct peer *peer)
 		if (r <= 0) {
 			if (r < 0)
 				log_warn("a peer sent something else than a message; it is cut",
-					 LOG_STR("role", peer->config.role));
+				         LOG_STR("role", peer->config.role));
 			closed(peer);
 			return;
 		}
@@ -187,7 +187,7 @@ static void receive(struct peer *peer)
 			return;
 		if (!fine) {
 			log_error("a peer speaks another version",
-				  LOG_STR("role", peer->config.role));
+			          LOG_STR("role", peer->config.role));
 			closed(peer);
 			return;
 		}
@@ -231,7 +231,7 @@ static void on_io(struct loop_source *source, uint32_t events, void *ctx)
 }
 
 int peer_new(struct loop *loop, int fd, const struct peer_config *config, struct peer **ret,
-	     struct err *err)
+             struct err *err)
 {
 	struct peer *peer = mem_new(struct peer);
 	auto_wire_out struct wire_out out = {0};
@@ -289,7 +289,7 @@ static void enqueue(struct peer *peer, struct wire_out *out)
 
 	if (peer->queue_count >= QUEUE_MAX || loop_change(&peer->source, EPOLLIN | EPOLLOUT) < 0) {
 		log_warn("a peer does not take its messages; it is cut",
-			 LOG_STR("role", peer->config.role));
+		         LOG_STR("role", peer->config.role));
 		die_soon(peer);
 		return;
 	}
@@ -331,7 +331,7 @@ static void on_timeout(struct loop_timer *timer, void *ctx)
 	struct err err = {0};
 
 	(void)err_set(&err, ERR_TIMEOUT, "the %s does not answer",
-		      pending->peer->config.role); /* always -1 */
+	              pending->peer->config.role); /* always -1 */
 	must(take_pending(pending->peer, pending->number) == pending);
 	finish(pending, NULL, &err);
 }
@@ -351,8 +351,8 @@ static void on_refusal(struct loop_timer *timer, void *ctx)
 }
 
 /* The answer to a call that never left, told from the loop as every answer is. */
-static void refuse(struct peer *peer, enum err_code code, const char *why,
-		   peer_on_answer on_answer, void *ctx)
+static void refuse(struct peer *peer, enum err_code code, const char *why, peer_on_answer on_answer,
+                   void *ctx)
 {
 	struct refusal *refusal = mem_new(struct refusal);
 
@@ -363,7 +363,7 @@ static void refuse(struct peer *peer, enum err_code code, const char *why,
 }
 
 void peer_call(struct peer *peer, uint64_t number, struct wire_out *out, uint64_t timeout_ms,
-	       peer_on_answer on_answer, void *ctx)
+               peer_on_answer on_answer, void *ctx)
 {
 	struct pending *pending;
 
@@ -376,8 +376,11 @@ void peer_call(struct peer *peer, uint64_t number, struct wire_out *out, uint64_
 		return;
 	}
 	pending = mem_new(struct pending);
-	*pending = (struct pending){.next = peer->pending, .peer = peer, .number = number,
-				    .on_answer = on_answer, .ctx = ctx};
+	*pending = (struct pending){.next = peer->pending,
+	                            .peer = peer,
+	                            .number = number,
+	                            .on_answer = on_answer,
+	                            .ctx = ctx};
 	peer->pending = pending;
 	loop_timer_in(peer->loop, &pending->timer, timeout_ms, on_timeout, pending);
 	peer_notify(peer, out);

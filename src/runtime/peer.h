@@ -30,7 +30,7 @@ struct peer_config {
 
 /* Takes fd and says hello on it. */
 int peer_new(struct loop *loop, int fd, const struct peer_config *config, struct peer **ret,
-	     struct err *err) NODISCARD;
+             struct err *err) NODISCARD;
 /* Pending requests are answered with ERR_UNAVAILABLE; on_closed is not called. */
 void peer_free(struct peer *peer);
 
@@ -38,7 +38,7 @@ void peer_free(struct peer *peer);
 uint64_t peer_begin(struct peer *peer, struct wire_out *out, enum wire_type type);
 /* Sends it; on_answer is called exactly once, never before this returns. */
 void peer_call(struct peer *peer, uint64_t number, struct wire_out *out, uint64_t timeout_ms,
-	       peer_on_answer on_answer, void *ctx);
+               peer_on_answer on_answer, void *ctx);
 /* A message that has no answer. Lost when the connection is. */
 void peer_notify(struct peer *peer, struct wire_out *out);
 bool peer_is_open(const struct peer *peer);

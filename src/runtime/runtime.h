@@ -20,20 +20,20 @@ struct runtime_entry {
 
 /* err is never NULL; its code says whether it worked. What is passed is valid during the call. */
 typedef void (*runtime_on_launched)(const struct strings *mechanisms, const struct err *err,
-				    void *ctx);
+                                    void *ctx);
 typedef void (*runtime_on_reaped)(const struct err *err, void *ctx);
 typedef void (*runtime_on_listed)(const struct runtime_entry *entries, size_t count,
-				  const struct err *err, void *ctx);
+                                  const struct err *err, void *ctx);
 
 struct runtime_ops {
 	const char *name;
 	/* Layers are ids, lowest first, or the one word "host". A refused launch has left nothing
 	 * behind but what reap undoes. */
 	void (*launch)(struct runtime *runtime, const struct sandbox *sandbox,
-		       const struct strings *layers, runtime_on_launched on_launched, void *ctx);
+	               const struct strings *layers, runtime_on_launched on_launched, void *ctx);
 	/* Ends whatever still runs of it. Works on half-made ones and on ones that never were. */
 	void (*reap)(struct runtime *runtime, const char *id, bool keep_files,
-		     runtime_on_reaped on_reaped, void *ctx);
+	             runtime_on_reaped on_reaped, void *ctx);
 	void (*list)(struct runtime *runtime, runtime_on_listed on_listed, void *ctx);
 	void (*free)(struct runtime *runtime);
 };

@@ -31,8 +31,9 @@ TEST(a_request_goes_on_top_of_the_profile)
 	struct spec spec;
 
 	CHECK_INT(decode("{\"name\":\"a\",\"limits\":{\"memory\":\"64M\",\"cpu\":0.5},"
-			 "\"labels\":{\"k\":\"v\"},\"env\":{\"A\":\"b\"},\"ttl\":\"1m\"}", &spec),
-		  0);
+	                 "\"labels\":{\"k\":\"v\"},\"env\":{\"A\":\"b\"},\"ttl\":\"1m\"}",
+	                 &spec),
+	          0);
 	CHECK_STR(spec.name, "a");
 	CHECK_STR(spec.image, "host");
 	CHECK_INT(spec.limits.memory, 64 << 20);
@@ -49,9 +50,10 @@ TEST(mounts_are_read_only_unless_said_otherwise)
 	struct spec spec;
 
 	CHECK_INT(decode("{\"mounts\":[{\"grant\":\"gr_0123456789abcdefghjk\",\"target\":\"/a\"},"
-			 "{\"grant\":\"gr_0123456789abcdefghjk\",\"target\":\"/b\","
-			 "\"readOnly\":false}]}", &spec),
-		  0);
+	                 "{\"grant\":\"gr_0123456789abcdefghjk\",\"target\":\"/b\","
+	                 "\"readOnly\":false}]}",
+	                 &spec),
+	          0);
 	CHECK_INT(spec.mount_count, 2);
 	CHECK(spec.mounts[0].read_only);
 	CHECK(!spec.mounts[1].read_only);
@@ -61,11 +63,16 @@ TEST(mounts_are_read_only_unless_said_otherwise)
 TEST(impossible_values_are_refused)
 {
 	static const char *const bodies[] = {
-		"{\"limits\":{\"memory\":1}}",   "{\"limits\":{\"memory\":-5}}",
-		"{\"limits\":{\"cpu\":\"x\"}}",  "{\"env\":{\"A=B\":\"x\"}}",
-		"{\"env\":{\"1A\":\"x\"}}",      "{\"labels\":{\"UP\":\"x\"}}",
-		"{\"name\":\"Not A Name\"}",     "{\"cwd\":\"relative\"}",
-		"{\"user\":\"-\"}",              "{\"ttl\":\"soon\"}",
+		"{\"limits\":{\"memory\":1}}",
+		"{\"limits\":{\"memory\":-5}}",
+		"{\"limits\":{\"cpu\":\"x\"}}",
+		"{\"env\":{\"A=B\":\"x\"}}",
+		"{\"env\":{\"1A\":\"x\"}}",
+		"{\"labels\":{\"UP\":\"x\"}}",
+		"{\"name\":\"Not A Name\"}",
+		"{\"cwd\":\"relative\"}",
+		"{\"user\":\"-\"}",
+		"{\"ttl\":\"soon\"}",
 	};
 	struct spec spec;
 

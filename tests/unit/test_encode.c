@@ -14,7 +14,7 @@ TEST(bytes_become_valid_text_and_exact_base64)
 	CHECK_STR(json_string_value(json_object_get(object, "plain")), "h\xc3\xa9");
 	CHECK(!json_object_get(object, "plainBase64"));
 	CHECK_STR(json_string_value(json_object_get(object, "broken")),
-		  "a\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd");
+	          "a\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd");
 	CHECK_STR(json_string_value(json_object_get(object, "brokenBase64")), "Yf/DKOKC");
 	CHECK_INT(json_string_length(json_object_get(object, "nul")), 3);
 	json_decref(object);
@@ -49,8 +49,9 @@ TEST(a_line_of_doctor_becomes_an_object)
 
 static struct tail_exit exit_of(const char *text)
 {
-	struct outlog_record record = {.stream = OUTLOG_EXIT, .bytes = (const uint8_t *)text,
-				       .len = (uint32_t)strlen(text)};
+	struct outlog_record record = {.stream = OUTLOG_EXIT,
+	                               .bytes = (const uint8_t *)text,
+	                               .len = (uint32_t)strlen(text)};
 	struct tail_exit ret;
 
 	tail_parse_exit(&record, &ret);

@@ -129,9 +129,11 @@ static bool on_peer(uid_t uid, pid_t pid, void *ctx)
 static void set_up(void)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	struct server_config config = {.on_peer = on_peer, .on_request = on_request,
-				       .on_refuse = on_refuse, .max_connections = 10,
-				       .header_timeout_ms = 200};
+	struct server_config config = {.on_peer = on_peer,
+	                               .on_request = on_request,
+	                               .on_refuse = on_refuse,
+	                               .max_connections = 10,
+	                               .header_timeout_ms = 200};
 	struct err err = {0};
 
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -190,7 +192,7 @@ TEST(requests_are_answered_on_one_connection)
 	CHECK_HAS(talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\n\r\n"), "\r\n\r\nnow");
 	CHECK_HAS(talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"), "now");
 	CHECK_HAS(talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"),
-		  "3:abc");
+	          "3:abc");
 	CHECK_HAS(talk(fd, "GET /query?q=a%20b%2Bc+d HTTP/1.1\r\nHost: x\r\n\r\n"), "a b+c d");
 	CHECK_HAS(talk(fd, "GET /nothing%00%2e HTTP/1.1\r\nHost: x\r\n\r\n"), "/nothing%00.");
 	CHECK_INT(ended, 5);
@@ -255,11 +257,13 @@ TEST(bodies_are_bounded)
 	CHECK_STR(talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 2999\r\n\r\n"), "");
 	CHECK_HAS(talk(fd, big), "413 ");
 	CHECK_STR(talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-			   "bb7\r\n"), "");
+	                   "bb7\r\n"),
+	          "");
 	CHECK_STR(talk(fd, big), "");
 	CHECK_HAS(talk(fd, "\r\n0\r\n\r\n"), "413 ");
 	CHECK_HAS(talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 2999\r\n"
-			   "Expect: 100-continue\r\n\r\n"), "413 ");
+	                   "Expect: 100-continue\r\n\r\n"),
+	          "413 ");
 	close(fd);
 	tear_down();
 }
@@ -272,7 +276,8 @@ TEST(a_body_waits_for_room)
 	size_t sent = 0;
 	ssize_t n;
 
-	CHECK_STR(talk(fd, "PUT /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 3145728\r\n\r\n"), "");
+	CHECK_STR(talk(fd, "PUT /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 3145728\r\n\r\n"),
+	          "");
 	room = 1000;
 	while ((n = write(fd, block, sizeof(block))) > 0) {
 		sent += (size_t)n;

@@ -38,8 +38,8 @@ static void on_closed(void *ctx)
 
 static void set_up(void)
 {
-	struct peer_config config = {.role = "tester", .on_message = on_message,
-				     .on_closed = on_closed};
+	struct peer_config config = {
+		.role = "tester", .on_message = on_message, .on_closed = on_closed};
 	struct wire_msg msg;
 	struct err err = {0};
 	int pair[2];

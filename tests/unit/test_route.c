@@ -91,7 +91,7 @@ static void check_refs(const json_t *node, const json_t *schemas)
 	size_t i;
 
 	if (json_is_object(node)) {
-		json_object_foreach((json_t *)(uintptr_t)node, key, value) {
+		json_object_foreach ((json_t *)(uintptr_t)node, key, value) {
 			if (str_eq(key, "$ref")) {
 				const char *ref = json_string_value(value);
 
@@ -101,7 +101,7 @@ static void check_refs(const json_t *node, const json_t *schemas)
 			check_refs(value, schemas);
 		}
 	}
-	json_array_foreach(node, i, value)
+	json_array_foreach (node, i, value)
 		check_refs(value, schemas);
 }
 
@@ -114,10 +114,10 @@ static void check_operation(const char *path, const json_t *operation)
 	CHECK(json_is_string(json_object_get(operation, "operationId")));
 	CHECK(json_object_size(json_object_get(operation, "responses")) >= 2);
 	CHECK(json_object_get(json_object_get(operation, "responses"), "default"));
-	json_array_foreach(parameters, i, parameter) {
+	json_array_foreach (parameters, i, parameter) {
 		const char *where = json_string_value(json_object_get(parameter, "in"));
-		auto_free char *braced = mem_printf(
-			"{%s}", json_string_value(json_object_get(parameter, "name")));
+		auto_free char *braced =
+			mem_printf("{%s}", json_string_value(json_object_get(parameter, "name")));
 
 		if (str_eq(where, "path")) {
 			in_path++;

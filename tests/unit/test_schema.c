@@ -30,12 +30,12 @@ TEST(good_bodies_are_read)
 TEST(an_unknown_field_is_named_with_its_place_and_the_nearest)
 {
 	CHECK_STR(refused("SandboxRequest", "{\"lables\":{}}"),
-		  "unknown field 'lables' (did you mean 'labels'?)");
+	          "unknown field 'lables' (did you mean 'labels'?)");
 	CHECK_STR(refused("SandboxRequest", "{\"limits\":{\"memroy\":1}}"),
-		  "unknown field 'limits.memroy' (did you mean 'limits.memory'?)");
+	          "unknown field 'limits.memroy' (did you mean 'limits.memory'?)");
 	CHECK_HAS(refused("SandboxRequest",
-			  "{\"mounts\":[{\"grant\":\"g\",\"target\":\"/a\",\"readonly\":true}]}"),
-		  "did you mean 'mounts[0].readOnly'?");
+	                  "{\"mounts\":[{\"grant\":\"g\",\"target\":\"/a\",\"readonly\":true}]}"),
+	          "did you mean 'mounts[0].readOnly'?");
 	CHECK_STR(refused("SandboxRequest", "{\"zzzzzzzzzz\":1}"), "unknown field 'zzzzzzzzzz'");
 }
 
@@ -43,15 +43,16 @@ TEST(wrong_types_and_missing_fields_are_named)
 {
 	CHECK_STR(refused("SandboxRequest", "{\"name\":1}"), "'name' must be a text");
 	CHECK_STR(refused("SandboxRequest", "{\"env\":{\"A\":1}}"),
-		  "'env' must be an object of texts");
+	          "'env' must be an object of texts");
 	CHECK_STR(refused("SandboxRequest", "{\"degraded\":\"yes\"}"),
-		  "'degraded' must be true or false");
+	          "'degraded' must be true or false");
 	CHECK_STR(refused("SandboxRequest", "{\"limits\":null}"), "'limits' must be an object");
 	CHECK_STR(refused("SandboxRequest", "{\"mounts\":[{\"target\":\"/a\"}]}"),
-		  "'mounts[0].grant' is missing");
+	          "'mounts[0].grant' is missing");
 	CHECK_STR(refused("SandboxRequest", "{\"mounts\":[7]}"),
-		  "'mounts' must be a list of objects");
-	CHECK_STR(refused("ExecRequest", "{\"rows\":-1}"), "'rows' must be a whole number, 0 or more");
+	          "'mounts' must be a list of objects");
+	CHECK_STR(refused("ExecRequest", "{\"rows\":-1}"),
+	          "'rows' must be a whole number, 0 or more");
 	CHECK_STR(refused("ExecRequest", "{\"argv\":[1]}"), "'argv' must be a list of texts");
 	CHECK_STR(refused("SignalRequest", "{}"), "'signal' is missing");
 }
@@ -65,7 +66,7 @@ TEST(what_is_not_one_strict_json_object_is_refused)
 	CHECK_STR(refused("SandboxRequest", "[]"), "the body must be a JSON object");
 	CHECK_STR(refused("SandboxRequest", "{\"name\":\"a\\u0000b\"}"), "'name' contains a NUL");
 	CHECK_STR(refused("SandboxRequest", "{\"env\":{\"A\":\"a\\u0000b\"}}"),
-		  "'env' contains a NUL");
+	          "'env' contains a NUL");
 }
 
 TEST(depth_is_bounded_outside_of_texts)

@@ -89,8 +89,10 @@ TEST(sha1_is_sha1)
 	char out[32];
 
 	sha1_digest(digest, "abc", 3);
-	CHECK_MEM(digest, "\xa9\x99\x3e\x36\x47\x06\x81\x6a\xba\x3e\x25\x71\x78\x50\xc2\x6c\x9c\xd0\xd8\x9d",
-		  20);
+	CHECK_MEM(
+		digest,
+		"\xa9\x99\x3e\x36\x47\x06\x81\x6a\xba\x3e\x25\x71\x78\x50\xc2\x6c\x9c\xd0\xd8\x9d",
+		20);
 	/* The example of RFC 6455, 1.3. */
 	ws_accept_key(out, "dGhlIHNhbXBsZSBub25jZQ==");
 	CHECK_STR(out, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -162,7 +164,10 @@ TEST(our_goodbye_waits_for_theirs)
 	ws_close(ws, WS_NORMAL, "bye");
 	run();
 	CHECK_INT(read(client, in, sizeof(in)), 13);
-	CHECK_MEM(in, "\x81\x04last\x88\x05\x03\xe8" "bye", 13);
+	CHECK_MEM(in,
+	          "\x81\x04last\x88\x05\x03\xe8"
+	          "bye",
+	          13);
 	CHECK_INT(closed, 0);
 	send_frame(0x88, "\x03\xe8");
 	run();
