@@ -31,8 +31,8 @@ struct api *api_new(const struct api_config *config);
  * Idempotency-Keys stay claimed, because what they began may well have happened. */
 void api_shut(struct api *api);
 void api_free(struct api *api);
-/* For struct server_config: a request whose headers are complete. */
-void api_on_request(struct request *request, void *api);
-void api_on_refuse(struct request *request, enum err_code code, const char *detail, void *api);
-/* For store_listen: followers of events hear it. */
-void api_on_event(const struct event *event, void *api);
+/* For struct server_config, with the api as ctx: a request whose headers are complete. */
+void api_on_request(struct request *request, void *ctx);
+void api_on_refuse(struct request *request, enum err_code code, const char *detail, void *ctx);
+/* For store_listen, with the api as ctx: followers of events hear it. */
+void api_on_event(const struct event *event, void *ctx);

@@ -28,6 +28,14 @@ const char *route_method_name(enum route_method method)
 	return method_names[method];
 }
 
+/* Whether one segment of a path fits one of a pattern, both without their slashes. */
+static bool segment_fits(const char *pattern, size_t want, const char *path, size_t have)
+{
+	if (*pattern == '{')
+		return have > 0;
+	return want == have && strncmp(pattern, path, want) == 0;
+}
+
 /* Whether path fits the pattern; fills params when asked for. */
 static bool matches(const char *pattern, const char *path, char *params[ROUTE_PARAMS])
 {
@@ -37,15 +45,11 @@ static bool matches(const char *pattern, const char *path, char *params[ROUTE_PA
 		size_t want = strcspn(++pattern, "/");
 		size_t have = strcspn(++path, "/");
 
-		if (*pattern == '{') {
-			if (have == 0)
-				return false;
-			if (params) {
-				must(count < ROUTE_PARAMS);
-				params[count++] = mem_strndup(path, have);
-			}
-		} else if (want != have || strncmp(pattern, path, want) != 0) {
+		if (!segment_fits(pattern, want, path, have))
 			return false;
+		if (params && *pattern == '{') {
+			must(count < ROUTE_PARAMS);
+			params[count++] = mem_strndup(path, have);
 		}
 		pattern += want;
 		path += have;

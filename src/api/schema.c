@@ -128,6 +128,7 @@ static const char *misfit(enum schema_kind kind, const json_t *value)
 static int check_object(const struct schema *schema, const char *path, const json_t *object,
                         struct err *err);
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the table, see above */
 static int check_nested(const struct schema_field *field, const char *path, const json_t *value,
                         struct err *err)
 {
@@ -173,6 +174,7 @@ static bool strings_have_nul(const json_t *value)
 	return has_nul(value);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the table, see above */
 static int check_field(const struct schema_field *field, const char *path, const json_t *value,
                        struct err *err)
 {
@@ -190,6 +192,7 @@ static int check_field(const struct schema_field *field, const char *path, const
 	return 0;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the table, see above */
 static int check_object(const struct schema *schema, const char *path, const json_t *object,
                         struct err *err)
 {

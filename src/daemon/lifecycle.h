@@ -24,7 +24,7 @@ void lifecycle_stop(struct fleet *fleet, const char *id, uint64_t grace_ms,
                     engine_on_sandbox on_sandbox, void *ctx);
 void lifecycle_remove(struct fleet *fleet, const char *id, bool force, engine_on_done on_done,
                       void *ctx);
-void lifecycle_change(struct fleet *fleet, const char *id, const struct sandbox_change *change,
+void lifecycle_change(struct fleet *fleet, const char *id, const struct sandbox_change *wanted,
                       engine_on_sandbox on_sandbox, void *ctx);
 void lifecycle_meters(struct fleet *fleet, const char *id, engine_on_sandbox on_sandbox, void *ctx);
 

@@ -443,6 +443,7 @@ void request_more(struct request *request)
 		resume(request);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the library's signature */
 static void on_upgrade(void *cls, struct MHD_Connection *connection, void *req_cls,
                        const char *extra, size_t extra_len, MHD_socket sock,
                        struct MHD_UpgradeResponseHandle *handle)

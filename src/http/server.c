@@ -124,6 +124,7 @@ static bool peer_is_allowed(struct server *server, struct request *request)
 	       server->config.on_peer(cred.uid, cred.pid, server->config.ctx);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the library's signature */
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, const char *url,
                                  const char *method, const char *version, const char *bytes,
                                  size_t *len, void **context)
