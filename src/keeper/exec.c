@@ -439,6 +439,7 @@ void exec_put_info(const struct exec *exec, struct wire_out *out)
 	wire_put_u64(out, FIELD_TTY, exec->is_tty);
 	wire_put_u64(out, FIELD_ATTACHED, exec->is_attached);
 	wire_put_u64(out, FIELD_OFFSET, exec->log.offset);
+	wire_put_u64(out, FIELD_BYTES_COUNT, buf_room(&exec->input));
 	if (exec->state != EXEC_ENDED)
 		return;
 	wire_put_u64(out, FIELD_ENDED_MS, exec->ended_ms);
