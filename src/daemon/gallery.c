@@ -12,6 +12,7 @@ struct gallery {
 	struct store *store;
 	struct broker_call *broker;
 	bool is_sweeping;
+	bool is_sweep_due;
 };
 
 struct gallery *gallery_new(struct store *store, struct broker_call *broker)
@@ -180,9 +181,12 @@ static void sweep_next(struct sweep *sweep)
 		                     on_layer_removed, sweep);
 		return;
 	}
-	sweep->gallery->is_sweeping = false;
+	struct gallery *gallery = sweep->gallery;
+	gallery->is_sweeping = false;
 	strings_done(&sweep->layers);
 	mem_freep(&sweep);
+	if (gallery->is_sweep_due)
+		gallery_sweep(gallery);
 }
 
 void gallery_sweep(struct gallery *gallery)
@@ -190,6 +194,8 @@ void gallery_sweep(struct gallery *gallery)
 	struct sweep *sweep;
 	struct err err = {0};
 
+	/* What became unused since this sweep looked is for the next one. */
+	gallery->is_sweep_due = gallery->is_sweeping;
 	if (gallery->is_sweeping)
 		return;
 	sweep = mem_new(struct sweep);
