@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/must.h"
+#include "store/vfs.h"
 
 static const char *const texts[] = {
 #define SQL(name, text) [SQL_##name] = (text),
@@ -91,7 +92,7 @@ int db_open(struct db *db, const char *path, const char *vfs, enum db_mode mode,
 	int rc;
 
 	*db = (struct db){.path = path};
-	rc = sqlite3_open_v2(path, &db->handle, flags, vfs);
+	rc = sqlite3_open_v2(path, &db->handle, flags, vfs ? vfs : vfs_plain());
 	if (rc != SQLITE_OK)
 		return db_fail(db, rc, "open", err);
 	sqlite3_busy_timeout(db->handle, 5000);
