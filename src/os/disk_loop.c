@@ -16,7 +16,7 @@
 #include "os/mount.h"
 #include "os/path.h"
 
-enum { ATTACH_TRIES = 32, TEMPLATE_NAME_BYTES = 64 };
+enum { ATTACH_TRIES = 32, TEMPLATE_NAME_BYTES = 64, BLOCK_BYTES = 4096, LEAST_INODES = 64 };
 
 static const char image_name[] = "disk.img";
 static const char new_image_name[] = ".disk.img.new";
@@ -85,6 +85,8 @@ int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes)
 {
 	char name[TEMPLATE_NAME_BYTES];
 
+	/* More inodes than a file each in every block are none: a small disk has room for few. */
+	inodes = MIN(inodes, MAX(bytes / BLOCK_BYTES, (uint64_t)LEAST_INODES));
 	(void)snprintf(name, sizeof(name), "template-%llu-%llu.ext4", (unsigned long long)bytes,
 	               (unsigned long long)inodes); /* cannot be too long */
 	int fd = path_open_plain(dir_fd, name, O_RDONLY, 0);
