@@ -107,24 +107,70 @@ static int list(struct call *call, struct strings *labels, struct sandbox_page *
 	return store_sandbox_list(call->api->store, &filter, page, err);
 }
 
+/* A page whose running sandboxes are asked for their meters, all at once. */
+struct listing {
+	struct call *call;
+	struct sandbox_page page;
+	size_t waiting; /* for keepers; one more while they are being asked */
+};
+
+struct listing_item {
+	struct listing *listing;
+	struct sandbox *row;
+};
+
+static void listing_step(struct listing *listing)
+{
+	json_t *items;
+
+	if (--listing->waiting > 0)
+		return;
+	items = json_array();
+	for (size_t i = 0; i < listing->page.count; i++)
+		json_array_append_new(items, encode_sandbox(listing->page.items[i]));
+	call_answer(listing->call, 200, encode_page(items, listing->page.next_cursor));
+	sandbox_page_done(&listing->page);
+	mem_freep(&listing);
+}
+
+/* One that went meanwhile is shown as it was when the list was made. */
+static void on_item_meters(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	auto_free struct listing_item *item = ctx;
+
+	if (sandbox)
+		item->row->meters = sandbox->meters;
+	listing_step(item->listing);
+}
+
 void handle_sandbox_list(struct call *call)
 {
-	struct sandbox_page page = {0};
+	struct engine *engine = call->api->engine;
+	struct listing *listing = mem_new(struct listing);
 	struct strings labels = {0};
 	struct err err = {0};
-	json_t *items;
-	int r = list(call, &labels, &page, &err);
+	int r = list(call, &labels, &listing->page, &err);
 
 	strings_done(&labels);
 	if (r < 0) {
+		mem_freep(&listing);
 		call_fail(call, &err);
 		return;
 	}
-	items = json_array();
-	for (size_t i = 0; i < page.count; i++)
-		json_array_append_new(items, encode_sandbox(page.items[i]));
-	call_answer(call, 200, encode_page(items, page.next_cursor));
-	sandbox_page_done(&page);
+	listing->call = call;
+	listing->waiting = 1;
+	for (size_t i = 0; i < listing->page.count; i++) {
+		struct sandbox *row = listing->page.items[i];
+		struct listing_item *item;
+
+		if (row->state != SANDBOX_RUNNING)
+			continue;
+		item = mem_new(struct listing_item);
+		*item = (struct listing_item){listing, row};
+		listing->waiting++;
+		engine->ops->meters(engine, row->id.text, on_item_meters, item);
+	}
+	listing_step(listing);
 }
 
 /* --- one --- */
