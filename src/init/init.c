@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -31,6 +32,7 @@ struct init {
 	struct loop *loop;
 	struct loop_source control;
 	pid_t spawner;
+	int gate; /* a byte lets a new spawner go on; -1: none waits */
 	uint8_t *bytes;
 };
 
@@ -107,8 +109,42 @@ static int start_spawner(struct init *init, struct err *err)
 		(void)close(INIT_CONTROL_FD);
 		spawn_loop(INIT_SPAWN_FD);
 	}
-	(void)close(INIT_SPAWN_FD);
-	return 0;
+	return 0; /* the socket stays open here too: a later spawner serves what is queued in it */
+}
+
+/* A spawner born here is in init's cgroup: it must not start anything before the keeper moved it. */
+static NORETURN void wait_at_gate(int gate)
+{
+	char byte;
+	sigset_t none;
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	auto_wire_out struct wire_out again;
+	wire_begin(&again, WIRE_S_AGAIN, 0);
+	if (wire_send(INIT_SPAWN_FD, &again) < 0 || io_read_full(gate, &byte, 1) != 1)
+		_exit(1);
+	static const int keep[] = {0, 1, 2, INIT_SPAWN_FD};
+	if (caps_close_fds_except(keep, ARRAY_LEN(keep)) < 0)
+		_exit(1);
+	spawn_loop(INIT_SPAWN_FD);
+}
+
+/* The kernel killed the spawner (memory was short): make another. False: nothing can be started any
+ * more. */
+static bool replace_spawner(struct init *init)
+{
+	int gate[2];
+	fd_closep(&init->gate);
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		return false;
+	init->spawner = fork();
+	if (init->spawner == 0) {
+		(void)close(gate[1]);
+		wait_at_gate(gate[0]);
+	}
+	(void)close(gate[0]);
+	init->gate = gate[1];
+	return init->spawner > 0;
 }
 
 /* Where there is a range, init leaves root to the workload's root and takes an id nobody else has. */
@@ -235,6 +271,13 @@ static void on_signal_all(struct init *init, const struct wire_msg *msg, struct 
 	wire_put_u64(out, FIELD_BYTES_COUNT, count);
 }
 
+static void on_spawn_on(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	if (init->gate >= 0)
+		(void)!write(init->gate, "", 1); /* it died meanwhile: its successor asks again */
+	fd_closep(&init->gate);
+}
+
 static const struct {
 	enum wire_type type;
 	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
@@ -242,6 +285,7 @@ static const struct {
 	{WIRE_I_KILL_TREE, on_kill_tree},
 	{WIRE_I_SIGNAL, on_signal_group},
 	{WIRE_I_SIGNAL_ALL, on_signal_all},
+	{WIRE_I_SPAWN_ON, on_spawn_on},
 };
 
 static void answer(struct init *init, const struct wire_msg *msg)
@@ -252,7 +296,8 @@ static void answer(struct init *init, const struct wire_msg *msg)
 		if (requests[i].type == msg->type)
 			requests[i].run(init, msg, &out);
 	}
-	(void)!wire_send(INIT_CONTROL_FD, &out); /* a keeper that is gone shows as end of file */
+	if (msg->request != 0)
+		(void)!wire_send(INIT_CONTROL_FD, &out); /* a keeper that is gone shows as end of file */
 }
 
 static void on_control(struct loop_source *source, uint32_t events, void *ctx)
@@ -276,7 +321,7 @@ static void on_signal(int number, void *ctx)
 	pid_t pid;
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
 		/* Without a spawner nothing can be started any more: end, so that the keeper says so. */
-		if (pid == init->spawner)
+		if (pid == init->spawner && !replace_spawner(init))
 			loop_stop(init->loop, 1);
 	}
 }
@@ -304,7 +349,7 @@ static int run_loop(struct init *init)
 int init_main(int argc, char **argv)
 {
 	struct err err = {0};
-	struct init init = {.bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
+	struct init init = {.gate = -1, .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
 	(void)prctl(PR_SET_NAME, "cloche-init", 0, 0, 0); /* only what ps shows */
 	if (getpid() != 1)
 		return 125;

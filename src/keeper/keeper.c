@@ -116,6 +116,7 @@ void keeper_set_deadline(struct keeper *keeper, uint64_t deadline_ms)
 static void close_control(struct keeper *keeper)
 {
 	loop_remove(&keeper->control);
+	loop_remove(&keeper->spawn);
 	fd_closep(&keeper->launch.control[0]);
 	fd_closep(&keeper->launch.spawn[0]);
 }
@@ -165,6 +166,32 @@ static void on_init_exit(struct loop_source *source, uint32_t events, void *ctx)
 		keeper->end_reason = keeper->meter.usage.oom_kills > 0 ? "oom" : "lost";
 	}
 	loop_stop(keeper->loop, 0);
+}
+
+/* A new spawner after the old one was killed: it was born in init's group and waits there. Only pids of
+ * this sandbox can arrive here: the socket is in init's and the spawner's hands alone. */
+static void on_spawn(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	struct wire_msg msg;
+	int r = wire_recv(source->fd, keeper->bytes, LIMIT_WIRE_BYTES, &msg);
+	if (r <= 0) {
+		loop_remove(&keeper->spawn); /* init is gone too, or will be */
+		return;
+	}
+	r = msg.type == WIRE_S_AGAIN && msg.sender > 0
+		    ? cgroup_attach_by(&keeper->launch.work_door, msg.sender)
+		    : -EPROTO;
+	wire_msg_done(&msg);
+	if (r < 0) {
+		log_warn("cannot place a new spawner", LOG_STR("sandbox", keeper->slot.id),
+			 LOG_INT("errno", -r));
+		return; /* it waits for ever: execs are refused, nothing runs without limits */
+	}
+	keeper_sample(keeper);
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_SPAWN_ON, 0);
+	(void)!wire_send(keeper->launch.control[0], &out); /* a dead init shows by its pidfd */
 }
 
 /* Init says nothing unasked; a closed socket is its end, which the pidfd reports better. */
@@ -248,6 +275,9 @@ static int prepare_loop(struct keeper *keeper)
 		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], 0, on_control,
 			     keeper);
 	if (r >= 0)
+		r = loop_add(keeper->loop, &keeper->spawn, keeper->launch.spawn[0], EPOLLIN, on_spawn,
+			     keeper);
+	if (r >= 0)
 		r = serve_start(keeper);
 	if (r < 0)
 		return r;
@@ -285,6 +315,7 @@ static void keeper_done(struct keeper *keeper)
 	loop_timer_stop(&keeper->deadline);
 	loop_timer_stop(&keeper->stop);
 	loop_remove(&keeper->control);
+	loop_remove(&keeper->spawn);
 	loop_remove(&keeper->init);
 	launch_done(&keeper->launch);
 	slot_done(&keeper->slot);

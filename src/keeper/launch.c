@@ -185,6 +185,8 @@ static int step_sockets(struct launch *launch, struct err *err)
 	int r = wire_pair(launch->control);
 	if (r >= 0)
 		r = wire_pair(launch->spawn);
+	if (r >= 0)
+		r = wire_know_sender(launch->spawn[0]);
 	return r < 0 ? err_sys(err, -r, "make the sockets to init") : 0;
 }
 
@@ -270,7 +272,9 @@ static int step_move(struct launch *launch, struct err *err)
 {
 	if (launch->layout.version == 0)
 		return 0;
-	int r = cgroup_attach(&launch->cgroup, CGROUP_INIT, launch->init_pid);
+	int r = cgroup_open_door(&launch->cgroup, CGROUP_WORK, &launch->work_door);
+	if (r >= 0)
+		r = cgroup_attach(&launch->cgroup, CGROUP_INIT, launch->init_pid);
 	if (r >= 0)
 		r = cgroup_attach(&launch->cgroup, CGROUP_KEEPER, 0);
 	return r < 0 ? err_sys(err, -r, "place init and keeper in their cgroups") : 0;
@@ -308,6 +312,8 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 				  .rootfs = {.disk_fd = -1},
 				  .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
+	for (size_t i = 0; i < ARRAY_LEN(launch->work_door.procs); i++)
+		launch->work_door.procs[i] = -1;
 }
 
 void launch_done(struct launch *launch)
@@ -318,6 +324,7 @@ void launch_done(struct launch *launch)
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	cgroup_done(&launch->cgroup);
+	cgroup_close_door(&launch->work_door);
 }
 
 int launch_run(struct launch *launch, struct err *err)

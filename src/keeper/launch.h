@@ -19,6 +19,7 @@ struct launch {
 	struct slot *slot;
 	struct cgroup_layout layout; /* from keeper_warm */
 	struct cgroup cgroup;
+	struct cgroup_door work_door; /* kept: a new spawner is let in by it */
 	bool is_real_root; /* not root of a mere user namespace */
 	int userns;
 	int out_dir;  /* sandboxes/<id>/out, kept */

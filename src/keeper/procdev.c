@@ -123,8 +123,9 @@ static int fill_dev(int dev)
 	return 0;
 }
 
-static int attach_dev(int root_fd)
+static int attach_dev(int root_fd, uint64_t memory)
 {
+	char shm_options[48] = "mode=1777";
 	auto_close int dev = -1;
 	auto_close int pts = -1;
 	auto_close int shm = -1;
@@ -135,19 +136,23 @@ static int attach_dev(int root_fd)
 	if (r >= 0)
 		r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620",
 				MOUNT_NOSUID | MOUNT_NOEXEC, &pts);
-	/* Counted by the memory limit of the group, so half of the machine is no danger. */
+	/* Its pages count as memory of the sandbox but belong to no process that could be killed for them:
+	 * were all of it full of them, nothing could run any more. */
+	if (memory != UINT64_MAX)
+		(void)snprintf(shm_options, sizeof(shm_options), "mode=1777,size=%llu",
+			       (unsigned long long)memory / 2);
 	if (r >= 0)
-		r = attach_type(dev, "shm", "tmpfs", "mode=1777", MOUNT_NOSUID | MOUNT_NODEV, &shm);
+		r = attach_type(dev, "shm", "tmpfs", shm_options, MOUNT_NOSUID | MOUNT_NODEV, &shm);
 	if (r >= 0)
 		r = mount_set_flags(dev, MOUNT_RO);
 	return r;
 }
 
-int procdev_attach(int root_fd, struct err *err)
+int procdev_attach(int root_fd, uint64_t memory, struct err *err)
 {
 	int r = attach_proc(root_fd);
 	if (r < 0)
 		return err_sys(err, -r, "mount /proc");
-	r = attach_dev(root_fd);
+	r = attach_dev(root_fd, memory);
 	return r < 0 ? err_sys(err, -r, "mount /dev") : 0;
 }

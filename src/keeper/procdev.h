@@ -4,5 +4,6 @@
 #include "base/base.h"
 #include "base/err.h"
 
-/* Mounts proc (of the caller's pid namespace) and a small /dev below root. */
-int procdev_attach(int root_fd, struct err *err) NODISCARD;
+/* Mounts proc (of the caller's pid namespace) and a small /dev below root. memory is the sandbox's
+ * limit: half of it is the most that /dev/shm takes. */
+int procdev_attach(int root_fd, uint64_t memory, struct err *err) NODISCARD;

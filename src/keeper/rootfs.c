@@ -229,7 +229,7 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 		return -1;
 	if (inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
 		return -1;
-	if (procdev_attach(root, err) < 0)
+	if (procdev_attach(root, rootfs->slot->limits.memory, err) < 0)
 		return -1;
 	int r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
 	if (r < 0)

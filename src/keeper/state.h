@@ -74,7 +74,7 @@ struct keeper {
 	struct loop *loop;
 	struct slot slot;
 	struct launch launch;
-	struct loop_source listener, control, init;
+	struct loop_source listener, control, spawn, init;
 	struct conn *conns;
 	struct exec *execs;
 	size_t exec_count;

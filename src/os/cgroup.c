@@ -267,6 +267,40 @@ int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid)
 	return 0;
 }
 
+int cgroup_open_door(const struct cgroup *cgroup, enum cgroup_part part, struct cgroup_door *ret)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLERS_; i++)
+		ret->procs[i] = -1;
+	for (size_t i = 0; i < cgroup_hierarchies(cgroup->version); i++) {
+		int dir = cgroup->dir[i][part];
+
+		if (dir < 0 || (i > 0 && is_same_dir(dir, cgroup->dir[i - 1][part])))
+			continue;
+		ret->procs[i] = openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+		if (ret->procs[i] < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+void cgroup_close_door(struct cgroup_door *door)
+{
+	for (size_t i = 0; i < CGROUP_CONTROLLERS_; i++)
+		fd_closep(&door->procs[i]);
+}
+
+int cgroup_attach_by(const struct cgroup_door *door, pid_t pid)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%d", pid);
+
+	for (size_t i = 0; i < CGROUP_CONTROLLERS_; i++) {
+		if (door->procs[i] >= 0 && write(door->procs[i], text, (size_t)len) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
 int cgroup_clone_fd(const struct cgroup *cgroup, enum cgroup_part part)
 {
 	return cgroup->version == 2 ? cgroup->dir[0][part] : -1;

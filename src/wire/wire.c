@@ -181,10 +181,15 @@ int wire_parse(const uint8_t *bytes, size_t len, struct wire_msg *ret)
 }
 
 /* Collects the fds of a received packet; anything beyond the table is closed. */
-static size_t collect_fds(struct msghdr *header, int *fds)
+static size_t collect_fds(struct msghdr *header, int *fds, pid_t *ret_sender)
 {
 	size_t count = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
+			struct ucred cred;
+			memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+			*ret_sender = cred.pid;
+		}
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -202,7 +207,8 @@ static size_t collect_fds(struct msghdr *header, int *fds)
 
 int wire_recv(int sock, uint8_t *bytes, size_t size, struct wire_msg *ret)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(LIMIT_WIRE_FDS * sizeof(int))];
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(LIMIT_WIRE_FDS * sizeof(int)) +
+					      CMSG_SPACE(sizeof(struct ucred))];
 	struct iovec iov = {.iov_base = bytes, .iov_len = size};
 	struct msghdr header = {.msg_iov = &iov,
 				.msg_iovlen = 1,
@@ -215,7 +221,8 @@ int wire_recv(int sock, uint8_t *bytes, size_t size, struct wire_msg *ret)
 	if (n < 0)
 		return errno == ECONNRESET ? 0 : -errno;
 	int fds[LIMIT_WIRE_FDS];
-	size_t fd_count = collect_fds(&header, fds);
+	pid_t sender = 0;
+	size_t fd_count = collect_fds(&header, fds, &sender);
 	if (n == 0 && fd_count == 0)
 		return 0;
 	int r = header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EPROTO
@@ -227,6 +234,7 @@ int wire_recv(int sock, uint8_t *bytes, size_t size, struct wire_msg *ret)
 	}
 	memcpy(ret->fds, fds, fd_count * sizeof(int));
 	ret->fd_count = fd_count;
+	ret->sender = sender;
 	return 1;
 }
 
@@ -364,6 +372,12 @@ int wire_connect(int dir_fd, const char *name)
 int wire_pair(int ret_fds[2])
 {
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_fds) < 0 ? -errno : 0;
+}
+
+int wire_know_sender(int sock)
+{
+	int on = 1;
+	return setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ? -errno : 0;
 }
 
 int wire_peer(int sock, uid_t *ret_uid, pid_t *ret_pid)

@@ -36,6 +36,7 @@ struct wire_msg {
 	size_t fields_len;
 	int fds[LIMIT_WIRE_FDS]; /* received; owned by the message until taken (set to -1) */
 	size_t fd_count;
+	pid_t sender; /* as we see it; 0 unless wire_know_sender was asked for on this socket */
 };
 
 /* --- writing: wire_begin, any number of wire_put_*, then wire_send --- */
@@ -87,6 +88,8 @@ int wire_get_err(const struct wire_msg *msg, struct err *err);
 int wire_listen(int dir_fd, const char *name, mode_t mode) NODISCARD;
 int wire_connect(int dir_fd, const char *name) NODISCARD;
 int wire_pair(int ret_fds[2]) NODISCARD;
+/* From now on each received message says which process sent it. */
+int wire_know_sender(int sock) NODISCARD;
 /* Peer's uid and pid by SO_PEERCRED. */
 int wire_peer(int sock, uid_t *ret_uid, pid_t *ret_pid) NODISCARD;
 /* Blocking call on a blocking socket: send, wait at most timeout_ms for the answer with the same
