@@ -95,6 +95,22 @@ int attach_pending_signal(void)
 	return signal_number > 0 ? signal_number : 0;
 }
 
+int attach_guard(struct cli *cli)
+{
+	sigset_t set;
+
+	attach_block_signals();
+	fill_signals(&set);
+	sigdelset(&set, SIGWINCH);
+	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+
+	if (fd < 0)
+		return err_sys(&cli->err, errno, "catch signals");
+	cli->interrupt_fd = fd;
+	cli->http.interrupt_fd = fd;
+	return 0;
+}
+
 int attach_status(const struct attach_result *result)
 {
 	if (result->interrupted != 0)
@@ -294,6 +310,7 @@ static int session_connect(struct session *session)
 	ws_decoder_init(&session->decoder);
 	struct err *err = &session->cli->err;
 
+	session->http.interrupt_fd = session->cli->http.interrupt_fd;
 	if (http_open(&session->http, session->cli->state_dir, "cloche.sock", err) < 0)
 		return -1;
 	if (ws_open(&session->http, target, "cloche.v1", err) < 0) {
@@ -334,7 +351,7 @@ static int reconnect(struct session *session)
 		}
 		if (session_connect(session) == 0)
 			return 0;
-		if (session->cli->err.code != ERR_UNAVAILABLE)
+		if (session->cli->err.code != ERR_UNAVAILABLE || session->cli->err.sys == ECANCELED)
 			return -1;
 		(void)nanosleep(&wait, NULL); /* a signal ends it early: fine */
 	}

@@ -33,6 +33,9 @@ struct attach_result {
 void attach_block_signals(void);
 /* One of those signals that is pending (and is taken), or 0. */
 int attach_pending_signal(void);
+/* As attach_block_signals; from now on they also end any wait of cli->http, with err.sys
+ * ECANCELED. */
+int attach_guard(struct cli *cli) NODISCARD;
 int attach_run(struct cli *cli, const struct attach_spec *spec,
                struct attach_result *ret) NODISCARD;
 /* What a shell would report: the code, 128 + signal, 124 for a timeout. */

@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "cli/attach.h"
 #include "cli/commands.h"
 #include "cli/place.h"
 #include "cli/term.h"
@@ -310,6 +312,27 @@ static int dispatch(struct cli *cli)
 	return cli->help ? 0 : err_exit(ERR_INVALID);
 }
 
+bool cli_is_interrupted(struct cli *cli)
+{
+	if (cli->err.sys != ECANCELED)
+		return false;
+	int signal_number = attach_pending_signal();
+
+	if (signal_number != 0)
+		cli->interrupted = signal_number;
+	return true;
+}
+
+/* What the shell sees when a command ended without a status of its own. */
+static int failure_status(struct cli *cli)
+{
+	if (cli_is_interrupted(cli) || cli->interrupted != 0)
+		return 128 + cli->interrupted;
+	cli_report(cli, &cli->err);
+	return cli->command != NULL && cli->command->passes_status ? EXIT_OURS
+	                                                           : err_exit(cli->err.code);
+}
+
 int cli_main(int argc, char **argv, const struct cli_roles *roles)
 {
 	const char *state = getenv("CLOCHE_STATE");
@@ -318,20 +341,17 @@ int cli_main(int argc, char **argv, const struct cli_roles *roles)
 		.argc = MAX(argc - 1, 0),
 		.argv = argv + MIN(argc, 1),
 		.state = state != NULL && *state != '\0' ? state : NULL,
+		.interrupt_fd = -1,
 	};
 
 	http_init(&cli.http);
 	int status = dispatch(&cli);
 
 	term_restore();
-	if (status < 0) {
-		cli_report(&cli, &cli.err);
-		/* What a shell says of a program it cannot run is said here too. */
-		bool is_program = cli.err.code == ERR_NO_PROGRAM || cli.err.code == ERR_NOT_PROGRAM;
-		bool passes = cli.command != NULL && cli.command->passes_status;
-		status = passes && !is_program ? EXIT_OURS : err_exit(cli.err.code);
-	}
+	if (status < 0)
+		status = failure_status(&cli);
 	http_close(&cli.http);
+	fd_closep(&cli.interrupt_fd);
 	free(cli.state_dir);
 	/* Output that could not be written must not look like success. */
 	if (fflush(stdout) != 0 && status == 0)

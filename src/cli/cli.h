@@ -71,7 +71,9 @@ struct cli {
 	char **argv;
 	cli_on_options describe; /* not NULL: cli_parse hands the table over and ends the command */
 	void *describe_ctx;
-	struct err err; /* why the command failed */
+	int interrupt_fd; /* see attach_guard; -1: none */
+	int interrupted;  /* the signal that ended the command's waiting; 0: none */
+	struct err err;   /* why the command failed */
 };
 
 /* argv[0] is the program's name. Returns the exit status. */
@@ -87,6 +89,10 @@ int cli_parse(struct cli *cli, const struct opt *opts, int least, int most) NODI
 /* As cli_parse for commands that end in a foreign command line: `heads` arguments, then at least
  * `least` words that are kept as they are ("--" before them is dropped). */
 int cli_parse_tail(struct cli *cli, const struct opt *opts, int heads, int least) NODISCARD;
+
+/* True when cli->err is an interrupted wait; the signal is then taken and remembered: it becomes
+ * the exit status, and what is done next waits again. */
+bool cli_is_interrupted(struct cli *cli);
 
 /* Iterates the table; NULL at the end. */
 const struct cli_command *cli_commands(size_t index);

@@ -148,7 +148,7 @@ int client_send(struct cli *cli, const struct http_request *request)
 		    http_finish(&cli->http, &cli->err) >= 0)
 			return check_status(cli);
 		/* The broker listens while the daemon starts again: asking again waits for it. */
-		if (cli->err.code != ERR_UNAVAILABLE || --tries == 0)
+		if (cli->err.code != ERR_UNAVAILABLE || cli->err.sys == ECANCELED || --tries == 0)
 			return -1;
 	}
 }

@@ -14,7 +14,7 @@ enum { IN_BYTES = 128 * 1024, STREAM_BYTES = 64 * 1024, CHUNK_HEAD = 16 };
 
 void http_init(struct http *http)
 {
-	*http = (struct http){.fd = -1};
+	*http = (struct http){.fd = -1, .interrupt_fd = -1};
 	buf_init(&http->in, IN_BYTES);
 }
 
@@ -159,11 +159,11 @@ int http_send(struct http *http, const void *bytes, size_t len, struct err *err)
 {
 	char head[CHUNK_HEAD];
 
+	if (!http->is_chunked && len > http->unsent)
+		return err_set(err, ERR_IO, "the file became longer while it was sent");
 	if (len == 0 || http->is_cut)
 		return !http->is_cut;
 	if (!http->is_chunked) {
-		if (len > http->unsent)
-			return err_set(err, ERR_IO, "the file became longer while it was sent");
 		http->unsent -= len;
 		return send_or_cut(http, bytes, len, err);
 	}
@@ -175,9 +175,25 @@ int http_send(struct http *http, const void *bytes, size_t len, struct err *err)
 	return r > 0 ? send_or_cut(http, "\r\n", 2, err) : r;
 }
 
+/* 0 when there is something to read, -ECANCELED, or -errno. */
+static int wait_readable(const struct http *http)
+{
+	struct pollfd fds[2] = {{.fd = http->fd, .events = POLLIN},
+	                        {.fd = http->interrupt_fd, .events = POLLIN}};
+
+	while (poll(fds, ARRAY_LEN(fds), -1) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return fds[0].revents == 0 && fds[1].revents != 0 ? -ECANCELED : 0;
+}
+
 static int fill(struct http *http)
 {
 	for (;;) {
+		int r = http->interrupt_fd < 0 ? 0 : wait_readable(http);
+
+		if (r < 0)
+			return r;
 		ssize_t got = buf_read_fd(&http->in, http->fd,
 		                          MIN(buf_room(&http->in), (size_t)STREAM_BYTES));
 
@@ -185,6 +201,15 @@ static int fill(struct http *http)
 			continue;
 		return got == -ECONNRESET ? 0 : (int)got;
 	}
+}
+
+static int read_failed(struct err *err, int sys)
+{
+	if (sys != ECANCELED)
+		return err_sys(err, sys, "read the daemon's answer");
+	err_set(err, ERR_UNAVAILABLE, "interrupted");
+	err->sys = ECANCELED;
+	return -1;
 }
 
 static int receive_head(struct http *http, struct err *err)
@@ -209,8 +234,7 @@ static int receive_head(struct http *http, struct err *err)
 		bool answered = buf_len(&http->in) > 0;
 
 		http_close(http);
-		return got < 0 ? err_sys(err, -got, "read the daemon's answer")
-		               : lost(err, answered);
+		return got < 0 ? read_failed(err, -got) : lost(err, answered);
 	}
 }
 
@@ -251,7 +275,7 @@ ssize_t http_read(struct http *http, void *bytes, size_t size, struct err *err)
 
 		http_close(http);
 		if (got < 0)
-			return err_sys(err, -got, "read the daemon's answer");
+			return read_failed(err, -got);
 		return legal < 0 ? lost(err, true) : 0;
 	}
 }

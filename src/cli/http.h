@@ -11,7 +11,8 @@
 #include "cli/http_parse.h"
 
 struct http {
-	int fd; /* -1: not connected */
+	int fd;           /* -1: not connected */
+	int interrupt_fd; /* not owned; waiting ends when it is readable; -1: none */
 	struct buf in;
 	struct http_head head; /* of the last answer */
 	struct http_body body;
@@ -48,7 +49,8 @@ void http_adopt(struct http *http, int fd);
  *
  * http_send: 1, or 0 when the server answers before it took everything: then finish. A stream
  * that cannot be completed ends with http_close, so that nobody takes half for the whole.
- * ERR_UNAVAILABLE: the connection broke before any byte of an answer came.
+ * ERR_UNAVAILABLE: the connection broke before any byte of an answer came. err->sys is ECANCELED
+ * when interrupt_fd ended the wait.
  */
 int http_begin(struct http *http, const struct http_request *request, struct err *err) NODISCARD;
 int http_send(struct http *http, const void *bytes, size_t len, struct err *err) NODISCARD;

@@ -224,12 +224,20 @@ static int wait_ready(struct private_daemon *daemon, struct cli *cli)
 		}
 		if (io_boot_ms() > until)
 			return failed(daemon, cli, "the private daemon does not answer");
-		pause_ms(POLL_MS);
+		struct pollfd pollfd = {.fd = cli->interrupt_fd, .events = POLLIN};
+
+		if (poll(&pollfd, 1, POLL_MS) > 0) {
+			err_set(&cli->err, ERR_UNAVAILABLE, "interrupted");
+			cli->err.sys = ECANCELED;
+			return -1;
+		}
 	}
 	/* The broker listens before the daemon serves: the first answer tells. */
 	(void)setsockopt(cli->http.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (client_get(cli, "/api/v1/health", NULL) < 0)
-		return failed(daemon, cli, "the private daemon does not serve");
+		return cli->err.sys == ECANCELED
+		               ? -1
+		               : failed(daemon, cli, "the private daemon does not serve");
 	http_close(&cli->http);
 	cli->err = (struct err){0};
 	return 0;

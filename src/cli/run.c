@@ -4,7 +4,8 @@
  */
 #include <jansson.h>
 
-#include "base/str.h"
+#include "base/id.h"
+#include "base/mem.h"
 #include "cli/attach.h"
 #include "cli/cli.h"
 #include "cli/client.h"
@@ -37,24 +38,14 @@ static int find_daemon(struct cli *cli, struct run *run)
 	return private_start(&run->daemon, cli);
 }
 
-static int create(struct cli *cli, struct run *run, json_t **ret)
+/* Label by which an ephemeral sandbox is found again when its creation was not seen to its end. */
+static int mark(json_t *body, const char *mark_id)
 {
-	auto_json json_t *body = cli_spec_to_json(cli, &run->spec);
+	json_t *labels = json_object_get(body, "labels");
 
-	if (body == NULL)
-		return -1;
-	if (!run->keep) {
-		json_t *labels = json_object_get(body, "labels");
-
-		if (labels == NULL && json_object_set_new(body, "labels", json_object()) == 0)
-			labels = json_object_get(body, "labels");
-		(void)json_object_set_new(labels, "ephemeral", json_string("true"));
-	}
-	if (client_json(cli, "POST", "/api/v1/sandboxes", body, ret) < 0)
-		return -1;
-	if (*client_str(*ret, "id") == '\0')
-		return err_set(&cli->err, ERR_PROTOCOL, "the daemon's answer has no id");
-	return 0;
+	if (labels == NULL && json_object_set_new(body, "labels", json_object()) == 0)
+		labels = json_object_get(body, "labels");
+	return json_object_set_new(labels, "ephemeral", json_string(mark_id));
 }
 
 /* Keeps the first error: why the command failed matters more than why cleaning up did. */
@@ -74,20 +65,56 @@ static int remove_sandbox(struct cli *cli, const char *id, int status)
 	return status;
 }
 
+/* The request was cut off, but the daemon may have taken it. */
+static void remove_marked(struct cli *cli, const char *mark_id)
+{
+	auto_free char *label = mem_printf("ephemeral=%s", mark_id);
+	auto_free char *target = client_target("/sandboxes");
+	auto_json json_t *page = NULL;
+	struct err first = cli->err;
+	size_t index;
+	json_t *sandbox;
+
+	client_query(&target, "label", label);
+	if (client_get(cli, target, &page) == 0)
+		json_array_foreach (json_object_get(page, "items"), index, sandbox)
+			(void)!remove_sandbox(cli, client_str(sandbox, "id"), -1);
+	cli->err = first;
+}
+
+static int create(struct cli *cli, struct run *run, json_t **ret)
+{
+	auto_json json_t *body = cli_spec_to_json(cli, &run->spec);
+	const struct id mark_id = id_new("run");
+
+	if (body == NULL)
+		return -1;
+	if (!run->keep && mark(body, mark_id.text) < 0)
+		return err_set(&cli->err, ERR_INTERNAL, "out of memory");
+	if (client_json(cli, "POST", "/api/v1/sandboxes", body, ret) < 0) {
+		if (cli_is_interrupted(cli) && !run->keep)
+			remove_marked(cli, mark_id.text);
+		return -1;
+	}
+	if (*client_str(*ret, "id") == '\0')
+		return err_set(&cli->err, ERR_PROTOCOL, "the daemon's answer has no id");
+	return 0;
+}
+
 static int run_command(struct cli *cli, struct run *run)
 {
 	auto_json json_t *sandbox = NULL;
 
-	attach_block_signals();
-	if (find_daemon(cli, run) < 0 || create(cli, run, &sandbox) < 0)
+	if (attach_guard(cli) < 0 || find_daemon(cli, run) < 0 || create(cli, run, &sandbox) < 0)
 		return -1;
 	const char *id = client_str(sandbox, "id");
 
 	if (!run->keep)
 		private_owns(&run->daemon, id);
-	int pending = attach_pending_signal();
-	int status = pending != 0 ? 128 + pending : exec_stay(cli, sandbox, &run->exec, cli->argv);
+	int status = exec_stay(cli, sandbox, &run->exec, cli->argv);
 
+	if (status < 0)
+		(void)cli_is_interrupted(cli); /* the signal is taken: cleaning up waits again */
 	if (run->keep) {
 		cli_note("sandbox %s is kept", id);
 		return status;

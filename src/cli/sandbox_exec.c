@@ -62,8 +62,7 @@ int cmd_sandbox_exec(struct cli *cli)
 	}
 	auto_json json_t *sandbox = NULL;
 
-	attach_block_signals();
-	if (get_sandbox(cli, &sandbox) < 0)
+	if (attach_guard(cli) < 0 || get_sandbox(cli, &sandbox) < 0)
 		return -1;
 	return exec_stay(cli, sandbox, &options, cli->argv + 1);
 }
@@ -88,8 +87,7 @@ int cmd_sandbox_shell(struct cli *cli)
 	char *const own[] = {"/bin/sh", "-c", (char *)find_shell, NULL};
 	char *const given[] = {(char *)shell, "-l", NULL};
 
-	attach_block_signals();
-	if (get_sandbox(cli, &sandbox) < 0)
+	if (attach_guard(cli) < 0 || get_sandbox(cli, &sandbox) < 0)
 		return -1;
 	return exec_stay(cli, sandbox, &options, shell == NULL ? own : given);
 }
@@ -125,8 +123,7 @@ int cmd_sandbox_attach(struct cli *cli)
 
 	if (r <= 0)
 		return r;
-	attach_block_signals();
-	if (get_exec(cli, exec_id, &exec) < 0)
+	if (attach_guard(cli) < 0 || get_exec(cli, exec_id, &exec) < 0)
 		return -1;
 	uint64_t written = client_u64(exec, "outputBytes");
 	struct attach_spec spec = {
