@@ -28,11 +28,17 @@ int decode_entries(const json_t *map, struct strings *to,
 	const char *key;
 	json_t *value;
 
+	/* Each is looked for among those before it: a body of a megabyte would take seconds. */
+	if (json_object_size(map) > LIMIT_ENV)
+		return err_set(err, ERR_INVALID,
+		               "%zu environment variables or labels are more than %d",
+		               json_object_size(map), LIMIT_ENV);
 	json_object_foreach ((json_t *)(uintptr_t)map, key, value) {
 		auto_free char *entry = mem_printf("%s=%s", key, json_string_value(value));
 
 		if (strchr(key, '='))
-			return err_set(err, ERR_INVALID, "a name cannot contain '='");
+			return err_set(err, ERR_INVALID, "the name '%.64s' cannot contain '='",
+			               key);
 		if (check(entry, err) < 0)
 			return -1;
 		strings_set(to, key, json_string_value(value));
@@ -73,7 +79,7 @@ static int take_mounts(const json_t *list, struct spec *spec, struct err *err)
 	return 0;
 }
 
-static void take_texts(const json_t *body, struct spec *spec)
+static int take_texts(const json_t *body, struct spec *spec, struct err *err)
 {
 	const struct {
 		const char *name;
@@ -88,9 +94,13 @@ static void take_texts(const json_t *body, struct spec *spec)
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const char *text = text_of(body, texts[i].name);
 
+		if (text && !*text)
+			return err_set(err, ERR_INVALID, "'%s' is empty: leave it out instead",
+			               texts[i].name);
 		if (text)
 			spec_set(texts[i].field, text);
 	}
+	return 0;
 }
 
 static int take_ttl(const json_t *body, struct spec *spec, struct err *err)
@@ -107,10 +117,9 @@ static int fill_spec(const json_t *body, struct spec *spec, struct err *err)
 {
 	const json_t *degraded = json_object_get(body, "degraded");
 
-	take_texts(body, spec);
 	if (degraded)
 		spec->degraded = json_is_true(degraded);
-	if (take_ttl(body, spec, err) < 0 ||
+	if (take_texts(body, spec, err) < 0 || take_ttl(body, spec, err) < 0 ||
 	    take_limits(json_object_get(body, "limits"), &spec->limits, err) < 0 ||
 	    take_mounts(json_object_get(body, "mounts"), spec, err) < 0 ||
 	    decode_entries(json_object_get(body, "labels"), &spec->labels, entry_check_label, err) <

@@ -44,6 +44,7 @@ struct request {
 	struct loop_source watch; /* hang-up of a suspended connection */
 
 	struct buf body;
+	size_t dropped; /* bytes of it that nobody wants any more */
 	request_on_body on_body;
 	request_on_chunk on_chunk;
 	void *body_ctx;

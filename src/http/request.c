@@ -13,7 +13,11 @@
 #include "base/must.h"
 #include "base/str.h"
 
-enum { REQUEST_MAGIC = 0x72657173, STREAM_BLOCK_BYTES = 64 * 1024 };
+enum {
+	REQUEST_MAGIC = 0x72657173,
+	STREAM_BLOCK_BYTES = 64 * 1024,
+	DROPPED_BYTES_MAX = 8 * 1024 * 1024,
+};
 
 struct request *request_begin(struct server *server, struct MHD_Connection *connection,
                               const char *method, const char *path)
@@ -267,8 +271,14 @@ void request_body_more(struct request *request)
 
 static size_t take_bytes(struct request *request, const char *bytes, size_t len)
 {
-	if (request->response)
-		return len; /* answered already: the rest is read and dropped */
+	if (request->response) {
+		/* Answered already: the rest is read and dropped, so that the answer is seen. A
+		 * file may be as large as it was announced, a small document not endless. */
+		request->dropped += len;
+		if (request->mode != REQUEST_CHUNKS && request->dropped > DROPPED_BYTES_MAX)
+			request->cut = true;
+		return len;
+	}
 	if (request->mode == REQUEST_CHUNKS)
 		return request->on_chunk(request, (const uint8_t *)bytes, len, request->body_ctx);
 	if (buf_put(&request->body, bytes, len) < 0)

@@ -141,7 +141,11 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
 	conn = connection_of(connection);
 	if (conn)
 		loop_timer_stop(&conn->timer);
-	if (peer_is_allowed(server, request))
+	/* RFC 9112, 6.1: two lengths are an attempt to hide a second request in the body. */
+	if (request_header(request, "Transfer-Encoding") &&
+	    request_header(request, "Content-Length"))
+		request->cut = true;
+	else if (peer_is_allowed(server, request))
 		server->config.on_request(request, server->config.ctx);
 	else
 		server->config.on_refuse(request, ERR_FORBIDDEN,

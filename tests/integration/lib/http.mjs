@@ -70,7 +70,7 @@ export async function raw(socketPath, bytes, { ms = 3000, end = false } = {}) {
 	socket.on('error', () => {});
 	socket.write(bytes);
 	if (end) socket.end();
-	const closed = once(socket, 'close').then(() => true);
+	const closed = new Promise((resolve) => socket.on('close', () => resolve(true)));
 	const isClosed = await Promise.race([closed, sleep(ms).then(() => false)]);
 	socket.destroy();
 	return { text: Buffer.concat(parts).toString('latin1'), closed: isClosed };
