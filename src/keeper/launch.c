@@ -48,7 +48,7 @@ static void note(struct launch *launch, const char *fmt, ...)
 /* A mechanism this machine lacks: refused by name, or shown when the profile allows it. */
 static int missing(struct launch *launch, const char *name, const char *remedy, struct err *err)
 {
-	note(launch, "missing=%s", name);
+	note(launch, "degraded=%s", name);
 	if (launch->slot->degraded)
 		return 0;
 	return err_set(err, ERR_MISSING,
