@@ -79,7 +79,7 @@ describe('rootless', { skip: needsRoot }, () => {
 	});
 
 	test('with a delegated control group all limits hold', async (t) => {
-		const mounts = cgroupMounts().filter((mount) => mount.version === 1 && /memory|pids|cpu|freezer/.test(mount.options));
+		const mounts = cgroupMounts().filter((mount) => mount.version === 1 && /\b(memory|pids|cpu|cpuacct|freezer)\b/.test(mount.options));
 		if (!mounts.length) return t.skip('control groups v2 only: delegation is systemd\'s');
 		const name = `delegated-${process.pid}`;
 		const folders = mounts.map((mount) => path.join(mount.path, 'cloche', name));
