@@ -366,6 +366,9 @@ static void put_request(struct wire_out *out, const struct exec_start *start)
 	wire_put_u64(out, FIELD_STDIN, start->has_stdin);
 	wire_put_u64(out, FIELD_ATTACHED, start->is_attached);
 	wire_put_u64(out, FIELD_TIMEOUT_MS, start->timeout_ms);
+	/* A transfer goes as fast as its reader: the limit is for what commands print. */
+	if (start->is_internal)
+		wire_put_u64(out, FIELD_OUTPUT_RATE, UINT64_MAX);
 }
 
 void live_start(struct member *member, const struct exec_start *start, engine_on_exec on_exec,

@@ -163,6 +163,7 @@ static struct exec *exec_new(struct keeper *keeper, const struct wire_msg *msg, 
 	exec->argv = copy_argv(msg);
 	exec->is_tty = wire_u64(msg, FIELD_TTY, 0) != 0;
 	exec->is_attached = wire_u64(msg, FIELD_ATTACHED, 0) != 0;
+	exec->rate_limit = wire_u64(msg, FIELD_OUTPUT_RATE, keeper->slot.output_rate);
 	exec->started_ms = io_real_ms();
 	exec->reason = "";
 	exec->status_fd = exec->input_fd = -1;

@@ -34,6 +34,25 @@ static int set_rlimit(int which, uint64_t value)
 	return setrlimit((__rlimit_resource_t)which, &limit) < 0 ? -errno : 0;
 }
 
+/* 1 is the one value at which the kernel does not start the host's crash handler either (core(5)); the
+ * filter keeps it. Raising it from 0 needs CAP_SYS_RESOURCE, so where that lacks 0 has to do. */
+static int forbid_core_dumps(void)
+{
+	struct rlimit one = {.rlim_cur = 1, .rlim_max = 1};
+	return setrlimit(RLIMIT_CORE, &one) == 0 ? 0 : set_rlimit(RLIMIT_CORE, 0);
+}
+
+static int set_rlimits(const struct slot *slot)
+{
+	int r = forbid_core_dumps();
+	/* Whoever started cloche may have rights to these; a sandbox has none. */
+	if (r >= 0)
+		r = set_rlimit(RLIMIT_RTPRIO, 0);
+	if (r >= 0)
+		r = set_rlimit(RLIMIT_NICE, 0);
+	return r < 0 ? r : set_rlimit(RLIMIT_NOFILE, slot->nofile);
+}
+
 /* The fds init expects, at fixed numbers, and nothing else. /dev/null of the sandbox is 0, 1 and 2. */
 static int place_fds(int control_fd, int spawn_fd, int program_fd)
 {
@@ -85,9 +104,7 @@ static int enter_user_namespace(const struct slot *slot, int userns_fd)
 int isolate_init(const struct slot *slot, int userns_fd, int control_fd, int spawn_fd,
 		 struct err *err)
 {
-	int r = set_rlimit(RLIMIT_CORE, 0);
-	if (r >= 0)
-		r = set_rlimit(RLIMIT_NOFILE, slot->nofile);
+	int r = set_rlimits(slot);
 	if (r < 0)
 		return err_sys(err, -r, "set resource limits");
 	(void)umask(022);

@@ -23,7 +23,7 @@ enum { RATE_BURST_MS = 1000, RATE_PAUSE_MS = 50, READS_PER_WAKE = 8, DRAIN_READS
 static void rate_refill(struct exec *exec)
 {
 	uint64_t now = loop_now_ms(exec->keeper->loop);
-	uint64_t rate = exec->keeper->slot.output_rate;
+	uint64_t rate = exec->rate_limit;
 	if (rate == UINT64_MAX)
 		return;
 	uint64_t gained = (now - exec->rate_at_ms) * rate / 1000;
@@ -33,7 +33,7 @@ static void rate_refill(struct exec *exec)
 
 static bool is_over_rate(const struct exec *exec)
 {
-	return exec->keeper->slot.output_rate != UINT64_MAX && exec->rate_tokens == 0;
+	return exec->rate_limit != UINT64_MAX && exec->rate_tokens == 0;
 }
 
 static bool is_over_window(const struct exec *exec)
@@ -239,7 +239,7 @@ int relay_start(struct exec *exec, int out_dir)
 {
 	buf_init(&exec->input, LIMIT_STDIN_WINDOW_BYTES);
 	exec->rate_at_ms = loop_now_ms(exec->keeper->loop);
-	exec->rate_tokens = exec->keeper->slot.output_rate;
+	exec->rate_tokens = exec->rate_limit;
 	int dir = path_dir(out_dir, exec->id, 0750);
 	if (dir < 0)
 		return dir;

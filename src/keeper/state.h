@@ -60,7 +60,7 @@ struct exec {
 	struct exec_stream streams[2];
 	struct outlog_writer log;
 	struct loop_timer timeout;
-	uint64_t rate_tokens, rate_at_ms;
+	uint64_t rate_limit, rate_tokens, rate_at_ms; /* output bytes per second; UINT64_MAX: no limit */
 	struct loop_timer rate;
 	struct conn *starter;  /* who waits for the answer to K_EXEC; NULL when gone */
 	uint64_t start_request;
