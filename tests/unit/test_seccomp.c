@@ -64,7 +64,7 @@ static int inside(struct call call)
 
 TEST(filters_are_short)
 {
-	CHECK(seccomp_length(SECCOMP_WORKLOAD) <= 160);
+	CHECK(seccomp_length(SECCOMP_WORKLOAD) <= 208);
 	CHECK(seccomp_length(SECCOMP_KEEPER) <= 160);
 	CHECK(seccomp_length(SECCOMP_WORKER) <= 160);
 }
@@ -153,6 +153,7 @@ TEST(calls_with_a_fallback_look_absent)
 {
 	CHECK_INT(inside(CALL(SYS_clone3, {0, 0})), ENOSYS);
 	CHECK_INT(inside(CALL(SYS_openat2, {AT_FDCWD, (long)"/", 0, 24})), ENOSYS);
+	CHECK_INT(inside(CALL(SYS_io_setup, {0, 0})), ENOSYS);
 }
 
 TEST(unknown_numbers_look_absent)
@@ -214,6 +215,7 @@ TEST(terminal_injection_is_denied)
 {
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCSTI})), EPERM);
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCLINUX})), EPERM);
+	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCSETD})), EPERM);
 	/* the kernel only looks at 32 bits */
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCSTI | 0x100000000})), EPERM);
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCGWINSZ})), EBADF);
@@ -253,6 +255,11 @@ TEST(only_harmless_kinds_of_nodes_are_made)
 	CHECK_INT(inside(CALL(SYS_mknodat, {AT_FDCWD, path, S_IFIFO | 0600})), ENOENT);
 	CHECK_INT(inside(CALL(SYS_mknodat, {AT_FDCWD, path, S_IFSOCK | 0600})), ENOENT);
 	CHECK_INT(inside(CALL(SYS_mknodat, {AT_FDCWD, path, 0600})), ENOENT);
+	/* a rename that leaves a device behind */
+	CHECK_INT(inside(CALL(SYS_renameat2, {-1, path, -1, path, 4 /* RENAME_WHITEOUT */})),
+	          EPERM);
+	CHECK_INT(inside(CALL(SYS_renameat2, {-1, path, -1, path, 1 /* RENAME_NOREPLACE */})),
+	          ENOENT);
 #ifdef __x86_64__
 	CHECK_INT(inside(CALL(SYS_mknod, {path, S_IFCHR | 0600, 0x103})), EPERM);
 	CHECK_INT(inside(CALL(SYS_mknod, {path, S_IFIFO | 0600})), ENOENT);
@@ -268,18 +275,82 @@ TEST(socket_families_and_kinds)
 	CHECK_INT(inside(CALL(SYS_socket, {AF_NETLINK, SOCK_RAW, 0 /* route */})), 0);
 	CHECK_INT(inside(CALL(SYS_socket, {AF_NETLINK, SOCK_DGRAM, 15 /* uevent */})),
 	          EAFNOSUPPORT);
-	CHECK_INT(inside(CALL(SYS_socket, {AF_NETLINK, SOCK_RAW, 12 /* netfilter */})), EPERM);
+	CHECK_INT(inside(CALL(SYS_socket, {AF_NETLINK, SOCK_RAW, 12 /* netfilter */})),
+	          EAFNOSUPPORT);
 	CHECK_INT(inside(CALL(SYS_socket, {AF_INET, SOCK_RAW, 1})), EPERM);
 	CHECK_INT(inside(CALL(SYS_socket, {AF_INET6, SOCK_RAW | SOCK_NONBLOCK, 58})), EPERM);
-	CHECK_INT(inside(CALL(SYS_socket, {AF_INET, SOCK_PACKET, 3})), EPERM);
+	CHECK_INT(inside(CALL(SYS_socket, {AF_INET, SOCK_PACKET, 3})), ESOCKTNOSUPPORT);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
 		CHECK_INT(inside(CALL(SYS_socket, {refused[i], SOCK_DGRAM})), EAFNOSUPPORT);
+}
+
+/* Each of these would load a module of the kernel for whoever asks. */
+TEST(of_ip_only_tcp_and_udp)
+{
+	static const int families[] = {AF_INET, AF_INET6};
+
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_STREAM, 6 /* TCP */})), 0);
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_DGRAM, 17 /* UDP */})), 0);
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_DGRAM})), 0);
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_STREAM, 132 /* SCTP */})),
+		          EPROTONOSUPPORT);
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_STREAM, 262 /* MPTCP */})),
+		          EPROTONOSUPPORT);
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_DGRAM, 115 /* L2TP */})),
+		          EPROTONOSUPPORT);
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_SEQPACKET})),
+		          ESOCKTNOSUPPORT);
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], 6 /* SOCK_DCCP */})),
+		          ESOCKTNOSUPPORT);
+	}
+	CHECK_INT(inside(CALL(SYS_setsockopt, {-1, 6 /* SOL_TCP */, 31 /* TCP_ULP */})), ENOENT);
+	CHECK_INT(inside(CALL(SYS_setsockopt, {-1, 6 /* SOL_TCP */, 1 /* TCP_NODELAY */})), EBADF);
+}
+
+TEST(huge_pages_of_the_host_are_out_of_reach)
+{
+	CHECK_INT(inside(CALL(SYS_mmap, {0, 4096, PROT_READ,
+	                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0})),
+	          ENOMEM);
+	CHECK_INT(inside(CALL(SYS_mmap, {0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0})),
+	          0);
+	CHECK_INT(inside(CALL(SYS_memfd_create, {(long)"x", 4 /* MFD_HUGETLB */})), ENOMEM);
+	CHECK_INT(inside(CALL(SYS_shmget, {0, 4096, 04600 /* SHM_HUGETLB */})), ENOMEM);
+}
+
+/* The kernel runs the host's handler for a crash unless the limit is exactly 1. */
+TEST(the_limit_on_core_dumps_stays)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		struct rlimit one = {.rlim_cur = 1, .rlim_max = 1}, none = {0}, now;
+		/* a pointer whose low half is zero must not look like none */
+		void *low = mmap((void *)0x700000000000, 4096, PROT_READ | PROT_WRITE,
+		                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		if (setrlimit(RLIMIT_CORE, &one) < 0 || low == MAP_FAILED ||
+		    caps_no_new_privs() < 0 || seccomp_install(SECCOMP_WORKLOAD) < 0)
+			_exit(1);
+		if (setrlimit(RLIMIT_CORE, &none) < 0 ||
+		    syscall(SYS_setrlimit, RLIMIT_CORE, &none) < 0 ||
+		    syscall(SYS_prlimit64, 0, RLIMIT_CORE, low, NULL) < 0)
+			_exit(2);
+		if (getrlimit(RLIMIT_CORE, &now) < 0)
+			_exit(3);
+		_exit(now.rlim_cur == 1 && now.rlim_max == 1 ? 0 : 4);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_INT(status, 0);
 }
 
 TEST(limits_and_personality_of_oneself_only)
 {
 	CHECK_INT(inside(CALL(SYS_prlimit64, {0, RLIMIT_NOFILE, 0, 0})), 0);
 	CHECK_INT(inside(CALL(SYS_prlimit64, {1, RLIMIT_NOFILE, 0, 0})), EPERM);
+	CHECK_INT(inside(CALL(SYS_prlimit64, {1, RLIMIT_CORE, 0, 0})), EPERM);
 	CHECK_INT(inside(CALL(SYS_personality, {0xffffffff})), 0);
 	CHECK_INT(inside(CALL(SYS_personality, {ADDR_NO_RANDOMIZE})), 0);
 	CHECK_INT(inside(CALL(SYS_personality, {0x0008 /* PER_LINUX32 */})), EPERM);
