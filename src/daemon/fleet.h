@@ -43,6 +43,7 @@ struct member {
 	bool is_ending;          /* the keeper is gone and the end is being recorded */
 	bool is_lost;            /* it ends without a word of its keeper */
 	bool is_restart;         /* this start is not its first: files of before are kept */
+	bool is_undone;          /* nothing of the start that failed is left */
 	bool is_removal_stored;
 	enum sandbox_state state_before; /* the removal that is being stored */
 	uint64_t grace_ms;               /* of the stop under way */

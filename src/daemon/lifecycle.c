@@ -58,18 +58,44 @@ static void store_row(struct member *member, enum event_kind kind, store_on_done
 
 static void continue_removal(struct member *member);
 
+/* What the caller needs is why it failed; the row's detail and the event are the same sentence. */
+static void answer_failure(struct member *member)
+{
+	struct err err = {0};
+
+	(void)err_set(&err, member->start_err.code, "%s", member->start_err.msg);
+	member_answer(&member->start_waiters, NULL, &err);
+	member_unref(member);
+}
+
+static void on_unborn_deleted(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+
+	if (!result->ok)
+		log_error("a sandbox that never ran stays as failed",
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+	answer_failure(member);
+}
+
 static void on_failure_stored(const struct store_result *result, void *ctx)
 {
 	struct member *member = ctx;
-	struct err err = {0};
+	struct event event;
 
-	/* What the caller needs is why it failed; the row's detail is the same sentence. */
-	(void)err_set(&err, member->start_err.code, "%s", member->start_err.msg);
 	if (!result->ok)
 		log_error("a failed start is not recorded; the next start of the daemon does it",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
-	member_answer(&member->start_waiters, NULL, &err);
-	member_unref(member);
+	/* One that never ran and whose caller is told why is of no use to anybody and would hold
+	 * its name. Where nobody is left to be told, the row tells. */
+	if (!result->ok || !member->is_undone || member->is_restart || !member->start_waiters) {
+		answer_failure(member);
+		return;
+	}
+	note_sandbox(&event, EVENT_SANDBOX_REMOVED, member->row);
+	store_sandbox_delete(member->fleet->store, member->row->id.text, &event, on_unborn_deleted,
+	                     member);
+	event_done(&event);
 }
 
 static void on_undone(const struct err *err, void *ctx)
@@ -78,6 +104,7 @@ static void on_undone(const struct err *err, void *ctx)
 	struct err refused = {0};
 
 	member->is_busy = false;
+	member->is_undone = err->code == ERR_OK;
 	if (is_cut_off(member, err))
 		return;
 	if (err->code != ERR_OK)

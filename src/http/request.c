@@ -275,7 +275,7 @@ static size_t take_bytes(struct request *request, const char *bytes, size_t len)
 		/* Answered already: the rest is read and dropped, so that the answer is seen. A
 		 * file may be as large as it was announced, a small document not endless. */
 		request->dropped += len;
-		if (request->mode != REQUEST_CHUNKS && request->dropped > DROPPED_BYTES_MAX)
+		if (request->mode == REQUEST_WHOLE && request->dropped > DROPPED_BYTES_MAX)
 			request->cut = true;
 		return len;
 	}
