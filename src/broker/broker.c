@@ -203,6 +203,14 @@ static void broker_done(struct broker *broker)
 	site_done(&broker->site);
 }
 
+/* What holds files of ids only we can act for: a caller without them removes the rest. */
+static void purge(const struct broker *broker)
+{
+	const struct state *state = &broker->site.state;
+	if (path_remove_below(state->sandboxes_fd) < 0 || path_remove_below(state->layers_fd) < 0)
+		log_warn("not everything could be removed");
+}
+
 static int serve(struct broker *broker, const struct start *start, int starter_sock,
                  struct err *err)
 {
@@ -226,6 +234,8 @@ static int serve(struct broker *broker, const struct start *start, int starter_s
 	log_info("serving", LOG_STR("state", broker->site.state.path),
 	         LOG_STR("as", broker->site.is_rootless ? "ordinary user" : "root"));
 	int r = loop_run(broker->loop);
+	if (broker->purges)
+		purge(broker);
 	return r < 0 ? err_sys(err, -r, "run the event loop") : r;
 }
 

@@ -29,6 +29,7 @@ struct broker {
 	struct supervise supervise;
 	struct control control;
 	bool is_stopping; /* no new sandbox */
+	bool purges;      /* nothing of the state directory is wanted any more */
 };
 
 /* Ends everything of ours but the sandboxes: cloched first, then the loop. */

@@ -155,6 +155,7 @@ static int on_stop_all(struct control_conn *conn, struct wire_msg *msg, struct e
 		return -1;
 	}
 	job->keep_files = wire_u64(msg, FIELD_KEEP, 0) != 0;
+	broker->purges = !job->keep_files && wire_u64(msg, FIELD_PURGE, 0) != 0;
 	wire_begin(&out, WIRE_STOP_ALL, 1);
 	wire_put_fd(&out, job->child_sock);
 	if (wire_has(msg, FIELD_GRACE_MS))

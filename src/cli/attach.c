@@ -303,6 +303,7 @@ static int session_connect(struct session *session)
 	                                       session->spec->sandbox, session->spec->exec);
 
 	client_query_u64(&target, "offset", session->offset);
+	client_query(&target, "readonly", session->spec->read_only ? "true" : NULL);
 	http_close(&session->http);
 	buf_reset(&session->in);
 	buf_reset(&session->out);

@@ -14,8 +14,9 @@
 struct attach_spec {
 	const char *sandbox; /* id or name */
 	const char *exec;
-	bool tty;   /* raw mode, resizes; else signals are forwarded */
-	bool input; /* stdin is streamed */
+	bool tty;       /* raw mode, resizes; else signals are forwarded */
+	bool input;     /* stdin is streamed */
+	bool read_only; /* looks, and leaves typing to others */
 	uint64_t offset;
 	struct term_keys detach; /* count 0: cannot be left */
 };

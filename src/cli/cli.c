@@ -329,8 +329,11 @@ static int failure_status(struct cli *cli)
 	if (cli_is_interrupted(cli) || cli->interrupted != 0)
 		return 128 + cli->interrupted;
 	cli_report(cli, &cli->err);
-	return cli->command != NULL && cli->command->passes_status ? EXIT_OURS
-	                                                           : err_exit(cli->err.code);
+	bool is_ours = cli->err.code != ERR_NO_PROGRAM && cli->err.code != ERR_NOT_PROGRAM;
+
+	if (is_ours && cli->command != NULL && cli->command->passes_status)
+		return EXIT_OURS;
+	return err_exit(cli->err.code);
 }
 
 int cli_main(int argc, char **argv, const struct cli_roles *roles)

@@ -14,7 +14,7 @@ enum { IN_BYTES = 128 * 1024, STREAM_BYTES = 64 * 1024, CHUNK_HEAD = 16 };
 
 void http_init(struct http *http)
 {
-	*http = (struct http){.fd = -1, .interrupt_fd = -1};
+	*http = (struct http){.fd = -1, .interrupt_fd = -1, .wait_ms = -1};
 	buf_init(&http->in, IN_BYTES);
 }
 
@@ -175,22 +175,27 @@ int http_send(struct http *http, const void *bytes, size_t len, struct err *err)
 	return r > 0 ? send_or_cut(http, "\r\n", 2, err) : r;
 }
 
-/* 0 when there is something to read, -ECANCELED, or -errno. */
+/* 0 when there is something to read, -ECANCELED, -ETIMEDOUT, or another -errno. */
 static int wait_readable(const struct http *http)
 {
 	struct pollfd fds[2] = {{.fd = http->fd, .events = POLLIN},
 	                        {.fd = http->interrupt_fd, .events = POLLIN}};
 
-	while (poll(fds, ARRAY_LEN(fds), -1) < 0)
+	int ready;
+
+	while ((ready = poll(fds, ARRAY_LEN(fds), http->wait_ms)) < 0)
 		if (errno != EINTR)
 			return -errno;
+	if (ready == 0)
+		return -ETIMEDOUT;
 	return fds[0].revents == 0 && fds[1].revents != 0 ? -ECANCELED : 0;
 }
 
 static int fill(struct http *http)
 {
 	for (;;) {
-		int r = http->interrupt_fd < 0 ? 0 : wait_readable(http);
+		bool waits = http->interrupt_fd >= 0 || http->wait_ms >= 0;
+		int r = waits ? wait_readable(http) : 0;
 
 		if (r < 0)
 			return r;

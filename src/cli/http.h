@@ -1,6 +1,6 @@
 /*
  * A small HTTP/1.1 client over the Unix socket of a state directory: one connection, one request
- * at a time, bodies streamed in constant memory. Blocking; no time limits of its own, because an
+ * at a time, bodies streamed in constant memory. Blocking; usually without time limit, because an
  * answer may take as long as a command runs, and a dead daemon closes the socket.
  */
 #pragma once
@@ -13,6 +13,7 @@
 struct http {
 	int fd;           /* -1: not connected */
 	int interrupt_fd; /* not owned; waiting ends when it is readable; -1: none */
+	int wait_ms;      /* most time for the next bytes of an answer; -1: any */
 	struct buf in;
 	struct http_head head; /* of the last answer */
 	struct http_body body;

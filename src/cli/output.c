@@ -83,6 +83,11 @@ void output_format_ago(char *out, size_t size, uint64_t real_ms)
 		return;
 	/* Whole units only: nobody needs "2m 3s 17ms ago". */
 	uint64_t age = now > real_ms ? now - real_ms : 0;
+
+	if (age < 1000) {
+		(void)snprintf(out, size, "now"); /* cut is fine */
+		return;
+	}
 	uint64_t unit = age >= 86400000 ? 3600000 : age >= 3600000 ? 60000 : 1000;
 
 	str_format_ms(text, sizeof(text), age / unit * unit);

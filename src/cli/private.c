@@ -7,8 +7,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,7 +96,7 @@ static void clean_up(struct guardian *guardian)
 
 	if (guardian->is_temporary)
 		/* When the broker does not answer, the signals below end it. */
-		(void)!ask_stop_all(guardian->state_dir, &ignored);
+		(void)!ask_purge(guardian->state_dir, &ignored);
 	else
 		remove_owned(guardian);
 	if (!guardian->is_temporary || !wait_for_serve(guardian, END_MS))
@@ -214,7 +212,6 @@ static int failed(struct private_daemon *daemon, struct cli *cli, const char *wh
 
 static int wait_ready(struct private_daemon *daemon, struct cli *cli)
 {
-	const struct timeval patience = {.tv_sec = READY_MS / 1000};
 	uint64_t until = io_boot_ms() + READY_MS;
 
 	while (client_connect(cli) < 0) {
@@ -233,12 +230,14 @@ static int wait_ready(struct private_daemon *daemon, struct cli *cli)
 		}
 	}
 	/* The broker listens before the daemon serves: the first answer tells. */
-	(void)setsockopt(cli->http.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (client_get(cli, "/api/v1/health", NULL) < 0)
+	cli->http.wait_ms = READY_MS;
+	int r = client_get(cli, "/api/v1/health", NULL);
+
+	cli->http.wait_ms = -1;
+	if (r < 0)
 		return cli->err.sys == ECANCELED
 		               ? -1
 		               : failed(daemon, cli, "the private daemon does not serve");
-	http_close(&cli->http);
 	cli->err = (struct err){0};
 	return 0;
 }

@@ -131,6 +131,7 @@ int cmd_sandbox_attach(struct cli *cli)
 		.exec = client_str(exec, "id"),
 		.tty = json_is_true(json_object_get(exec, "tty")) && term_is_interactive(),
 		.input = !read_only,
+		.read_only = read_only,
 	};
 
 	spec.offset = offset != UINT64_MAX                 ? offset
