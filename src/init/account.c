@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "init/init.h"
 
 enum { FILE_MAX = 1024 * 1024, FIELDS_MAX = 7, ID_MAX = 65535 };
 
@@ -122,5 +123,8 @@ int account_find(const char *text, struct account *ret, struct err *err)
 	}
 	if (group && !find_group(group, &ret->gid))
 		return err_set(err, ERR_INVALID, "there is no group '%.80s' in this sandbox", group);
+	/* The image's files choose numbers: a command with init's could kill what watches over it. */
+	if (ret->uid == INIT_UID)
+		return err_set(err, ERR_INVALID, "the user number %d is taken by the sandbox itself", INIT_UID);
 	return 0;
 }

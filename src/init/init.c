@@ -157,6 +157,9 @@ static int take_own_id(struct err *err)
 	int r = caps_become(INIT_UID, INIT_UID, keep);
 	if (r >= 0)
 		r = caps_not_dumpable(); /* a change of id turns it on again */
+	/* and the death signal off; if the keeper died just now, its socket says so */
+	if (r >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		r = -errno;
 	return r < 0 ? err_sys(err, -r, "take init's own id") : 0;
 }
 

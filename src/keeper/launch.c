@@ -22,6 +22,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "keeper/isolate.h"
+#include "os/caps.h"
 #include "os/landlock.h"
 #include "os/netlink.h"
 #include "os/ns.h"
@@ -142,6 +143,21 @@ static int step_socket(struct launch *launch, struct err *err)
 	return 0;
 }
 
+/* What is counted per user (inotify instances, pending signals, timers) counts for the owner of a user
+ * namespace as well as for the users in it. Were that root, one sandbox could use up what the host's
+ * own services need; so it is the keeper's id, which no other sandbox has. */
+static int make_userns(struct launch *launch, const struct ns_map *map, bool is_single)
+{
+	if (!launch->is_real_root)
+		return ns_user_create(map, 1, map, 1, is_single, &launch->userns);
+	if (seteuid(launch->slot->keeper_uid) < 0)
+		return -errno;
+	int r = caps_raise_permitted(); /* the change of id lowered them */
+	if (r >= 0)
+		r = ns_user_create(map, 1, map, 1, is_single, &launch->userns);
+	return seteuid(0) < 0 ? -errno : r;
+}
+
 static int step_userns(struct launch *launch, struct err *err)
 {
 	const struct slot *slot = launch->slot;
@@ -149,7 +165,7 @@ static int step_userns(struct launch *launch, struct err *err)
 	struct ns_map map = {.inside = has_range ? 0 : AGENT_ID,
 			     .outside = slot->range_base,
 			     .count = has_range ? slot->range_count : 1};
-	int r = ns_user_create(&map, 1, &map, 1, !has_range, &launch->userns);
+	int r = make_userns(launch, &map, !has_range);
 	note(launch, "uids=%u", has_range ? slot->range_count : 1);
 	return r < 0 ? err_sys(err, -r, "make the user namespace") : 0;
 }
@@ -160,6 +176,10 @@ static int step_disk(struct launch *launch, struct err *err)
 	if (disk->backend == DISK_AUTO)
 		disk->backend = disk_choose(launch->slot->sandbox_dir);
 	note(launch, "disk=%s", disk_name(disk->backend));
+	/* Files in memory belong to no process that could be killed for them: were they all of it, not
+	 * even rm could run. */
+	if (disk->backend == DISK_TMPFS)
+		disk->bytes = MIN(disk->bytes, launch->slot->limits.memory / 2);
 	if (disk->backend == DISK_LOOP) {
 		/* Made by mke2fs once per size; afterwards a file to copy. */
 		disk->loop_template_fd =

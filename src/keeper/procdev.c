@@ -133,14 +133,16 @@ static int attach_dev(int root_fd, uint64_t memory)
 			    MOUNT_NOSUID | MOUNT_NOEXEC, &dev);
 	if (r >= 0)
 		r = fill_dev(dev);
+	/* The machine has some thousand terminals for all sandboxes together. */
 	if (r >= 0)
-		r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620",
+		r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,max=128",
 				MOUNT_NOSUID | MOUNT_NOEXEC, &pts);
 	/* Its pages count as memory of the sandbox but belong to no process that could be killed for them:
-	 * were all of it full of them, nothing could run any more. */
+	 * were all of it full of them, nothing could run any more. A disk in memory takes the half, this
+	 * a quarter. */
 	if (memory != UINT64_MAX)
 		(void)snprintf(shm_options, sizeof(shm_options), "mode=1777,size=%llu",
-			       (unsigned long long)memory / 2);
+			       (unsigned long long)memory / 4);
 	if (r >= 0)
 		r = attach_type(dev, "shm", "tmpfs", shm_options, MOUNT_NOSUID | MOUNT_NODEV, &shm);
 	if (r >= 0)

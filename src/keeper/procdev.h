@@ -5,5 +5,5 @@
 #include "base/err.h"
 
 /* Mounts proc (of the caller's pid namespace) and a small /dev below root. memory is the sandbox's
- * limit: half of it is the most that /dev/shm takes. */
+ * limit: a quarter of it is the most that /dev/shm takes. */
 int procdev_attach(int root_fd, uint64_t memory, struct err *err) NODISCARD;

@@ -10,7 +10,8 @@
 #include "base/io.h"
 #include "os/cgroup_internal.h"
 
-enum { CPU_PERIOD_US = 100000, CPU_MIN_QUOTA_US = 1000 };
+/* SOCKET_SHARE: what part of the memory limit socket buffers may take on top of it. */
+enum { CPU_PERIOD_US = 100000, CPU_MIN_QUOTA_US = 1000, SOCKET_SHARE = 4 };
 
 static int enable(int dir)
 {
@@ -38,6 +39,10 @@ static int set_memory(int dir, uint64_t bytes)
 	if (r < 0)
 		return r;
 	r = cgroup_write_number(dir, "memory.memsw.limit_in_bytes", bytes);
+	if (r < 0)
+		return r;
+	/* Buffers of TCP and UDP are counted apart, and not at all until they have a limit. */
+	r = cgroup_write_number(dir, "memory.kmem.tcp.limit_in_bytes", bytes / SOCKET_SHARE);
 	if (r < 0)
 		return r;
 	return cgroup_write(dir, "memory.swappiness", "0");

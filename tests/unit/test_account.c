@@ -10,6 +10,7 @@ static const char passwd[] = "root:x:0:0:root:/root:/bin/bash\n"
 			     "dev:x:1001:1002:Dev:/home/dev:/bin/zsh\n"
 			     "half:x:3\n"
 			     "big:x:99999999:1:x:/:/bin/sh\n"
+			     "init:x:60999:1:x:/:/bin/sh\n"
 			     "last:x:7:8::/home/last:/bin/sh";
 static const char group[] = "root:x:0:\nteam:x:50:dev\n";
 
@@ -64,7 +65,7 @@ static void check_refusals(void)
 	struct account account;
 	struct err err = {0};
 	static const char *const bad[] = {"nobody-here", "half", "big", "-1", "70000", "dev:none", "",
-					  "1000:1000:1000"};
+					  "1000:1000:1000", "60999", "init"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		err = (struct err){0};
 		CHECK(account_find(bad[i], &account, &err) < 0);
