@@ -155,14 +155,15 @@ static void on_stdin(struct session *session)
 		return;
 	if (got <= 0) {
 		session->input_open = false;
-		put(session, CHANNEL_STDIN, NULL, 0);
+		if (session->spec->input)
+			put(session, CHANNEL_STDIN, NULL, 0);
 		return;
 	}
 	if (term_keys_filter(&session->keys, typed, (size_t)got, bytes, &len)) {
 		session->result->detached = true;
 		session->ended = true;
 	}
-	if (len > 0)
+	if (len > 0 && session->spec->input)
 		put(session, CHANNEL_STDIN, bytes, len);
 }
 
@@ -190,8 +191,9 @@ static void on_signal(struct session *session)
 			put_size(session);
 		return;
 	}
-	/* With a terminal, keys go inside as bytes; a signal from elsewhere is for us. */
-	if (session->spec->tty || is_impatient(session)) {
+	/* With a terminal, keys go inside as bytes; a signal from elsewhere is for us. Who only
+	 * looks on has no business signalling. */
+	if (session->spec->tty || session->spec->read_only || is_impatient(session)) {
 		session->result->interrupted = signal_number;
 		session->ended = true;
 		return;
@@ -483,8 +485,10 @@ int attach_run(struct cli *cli, const struct attach_spec *spec, struct attach_re
 	};
 
 	*ret = (struct attach_result){0};
-	if (spec->tty)
+	if (spec->tty && spec->detach.count > 0) {
 		session.keys = spec->detach;
+		session.input_open = true; /* for the keys, also when nothing is passed on */
+	}
 	(void)fflush(stdout); /* before bytes that go around stdio */
 	if (session_init(&session) < 0 || session_connect(&session) < 0)
 		return -1;
@@ -497,5 +501,7 @@ int attach_run(struct cli *cli, const struct attach_spec *spec, struct attach_re
 	drain(&session.outputs[0]);
 	drain(&session.outputs[1]);
 	term_restore();
+	if (spec->tty && (ret->detached || ret->interrupted != 0))
+		(void)fputc('\n', stderr); /* the program's line is not finished */
 	return r;
 }
