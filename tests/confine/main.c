@@ -75,7 +75,7 @@ struct verdict cannot_open(const char *path, int flags)
 	int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0)
 		close(fd);
-	return REFUSED(fd, ENOENT, EACCES, EPERM, EROFS, ENOTDIR, ENXIO, ELOOP);
+	return REFUSED(fd, ENOENT, EACCES, EPERM, EROFS, ENOTDIR, EISDIR, ENXIO, ELOOP);
 }
 
 void each_other_process(bool (*fn)(int pid, void *ctx), void *ctx)

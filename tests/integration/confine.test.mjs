@@ -115,7 +115,7 @@ describe('confinement', () => {
 
 	test('E11, E12: neighbours do not see each other', async () => {
 		const neighbour = (await cloche.create({})).id;
-		const { id } = await cloche.exec(neighbour, 'echo secret > /tmp/secret; exec -a neighbour-canary sleep 1000', { background: true });
+		const { id } = await cloche.exec(neighbour, ['bash', '-c', 'echo secret > /tmp/secret; exec -a neighbour-canary sleep 1000'], { background: true });
 		const seen = await cloche.exec(box, 'cat /proc/[0-9]*/cmdline | tr "\\0" "\\n"; ls /tmp', { user: 'root' });
 		assert.ok(!seen.stdout.includes('neighbour-canary'));
 		assert.ok(!seen.stdout.includes('secret'));
