@@ -27,6 +27,7 @@
 #include "daemon/guests.h"
 #include "daemon/keys.h"
 #include "daemon/notes.h"
+#include "daemon/pool.h"
 #include "daemon/reconcile.h"
 #include "http/server.h"
 #include "model/config.h"
@@ -34,7 +35,7 @@
 #include "runtime/runtime.h"
 #include "store/store.h"
 
-enum { CONNECTIONS = 2048, HEADER_MS = 30 * 1000 };
+enum { CONNECTIONS = 2048, HEADER_MS = 30 * 1000, FILL_AFTER_MS = 250 };
 
 struct daemon {
 	const char *state;
@@ -54,6 +55,7 @@ struct daemon {
 	struct engine *engine;
 	struct api *api;
 	struct server *server;
+	struct loop_timer fill;
 };
 
 /* --- start --- */
@@ -185,6 +187,7 @@ static int assemble(struct daemon *daemon, struct err *err)
 	                       .run_fd = daemon->run_fd,
 	                       .sandboxes_fd = daemon->sandboxes_fd};
 	daemon->fleet = fleet_new(&parts);
+	daemon->fleet->pool = pool_new(daemon->fleet, &daemon->config);
 	daemon->gallery = gallery_new(daemon->store, daemon->broker);
 	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);
 	api = (struct api_config){.loop = daemon->loop,
@@ -222,6 +225,13 @@ static void on_refuse(struct request *request, enum err_code code, const char *d
 	api_on_refuse(request, code, detail, daemon->api);
 }
 
+static void on_fill(struct loop_timer *timer, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	pool_fill(daemon->fleet->pool);
+}
+
 static void on_ready(const struct err *err, void *ctx)
 {
 	struct daemon *daemon = ctx;
@@ -247,6 +257,8 @@ static void on_ready(const struct err *err, void *ctx)
 	store_event_put(daemon->store, &event, NULL, NULL);
 	event_done(&event);
 	gallery_sweep(daemon->gallery);
+	/* Not at once: a daemon that was started for one job has it done before it makes a stock. */
+	loop_timer_in(daemon->loop, &daemon->fill, FILL_AFTER_MS, on_fill, daemon);
 	log_info("serving", LOG_STR("state", daemon->state), LOG_INT("pid", getpid()));
 }
 
@@ -285,10 +297,13 @@ static void finish(struct daemon *daemon)
 		api_shut(daemon->api);
 	if (daemon->fleet)
 		fleet_shut(daemon->fleet);
+	loop_timer_stop(&daemon->fill);
 	broker_call_free(daemon->broker);
 	runtime_free(daemon->runtime);
 	loop_remove(&daemon->store_source);
 	store_close(daemon->store);
+	if (daemon->fleet)
+		pool_free(daemon->fleet->pool);
 	fleet_free(daemon->fleet);
 	engine_free(daemon->engine);
 	gallery_free(daemon->gallery);

@@ -19,6 +19,8 @@
 struct fleet;
 struct live;
 struct member;
+struct pool;
+struct pool_shelf;
 struct runtime;
 struct store;
 
@@ -56,6 +58,7 @@ struct member {
 	struct member_waiter *start_waiters;
 	void (*on_adopted)(struct member *member, void *ctx); /* once, after a reconnect */
 	void *adopt_ctx;
+	struct pool_shelf *shelf; /* parked there: nobody's, and without a row in the store */
 };
 
 struct fleet {
@@ -64,6 +67,7 @@ struct fleet {
 	struct runtime *runtime; /* native: the only one there is yet */
 	int run_fd;              /* $STATE/run; not owned */
 	int sandboxes_fd;        /* $STATE/sandboxes; not owned */
+	struct pool *pool; /* NULL: none */
 	struct member *members;
 	bool is_shut; /* nothing new is begun */
 };

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "daemon/live.h"
 #include "daemon/notes.h"
+#include "daemon/pool.h"
 #include "runtime/image.h"
 #include "runtime/runtime.h"
 #include "store/store.h"
@@ -17,6 +18,7 @@ enum {
 	REPEATED_GRACE_MS = 2000,
 	RECONNECTS = 3,
 	RECONNECT_MS = 100,
+	CLAIM_MS = 5000,
 };
 
 static const struct err no_err;
@@ -238,7 +240,7 @@ static void on_creation_stored(const struct store_result *result, void *ctx)
 		undo_start(member, &err);
 	} else {
 		member->is_busy = true;
-		runtime->ops->launch(runtime, member->row, &layers, on_launched,
+		runtime->ops->launch(runtime, member->row, &layers, false, on_launched,
 		                     member_ref(member));
 	}
 	strings_done(&layers);
@@ -268,10 +270,83 @@ void lifecycle_refuse(struct fleet *fleet, const struct err *err, engine_on_sand
 	loop_timer_in(fleet->loop, &refusal->timer, 0, on_refusal, refusal);
 }
 
+/* --- create from the pool --- */
+
+static void create_anew(struct fleet *fleet, struct sandbox *row, struct member_waiter *waiters)
+{
+	struct member *member = fleet_add(fleet, row);
+
+	member->start_waiters = waiters;
+	store_row(member, EVENT_SANDBOX_CREATED, on_creation_stored);
+	member_unref(member);
+}
+
+/* Created and running in one commit: there was no time between. */
+static void store_claimed(struct member *member)
+{
+	static const enum event_kind kinds[] = {EVENT_SANDBOX_CREATED, EVENT_SANDBOX_RUNNING};
+	struct store_write *write = store_write_new(member->fleet->store);
+
+	store_put_sandbox(write, member->row);
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct event event;
+
+		note_sandbox(&event, kinds[i], member->row);
+		store_put_event(write, &event);
+		event_done(&event);
+	}
+	store_write_submit(write, on_running_stored, member_ref(member));
+	log_info("sandbox changes", LOG_STR("sandbox", member->row->id.text),
+	         LOG_STR("state", sandbox_state_name(member->row->state)));
+}
+
+static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	struct sandbox *row = member->row;
+	struct err refused = {0};
+
+	if (is_cut_off(member, err))
+		return;
+	if (!msg || apply(member, SANDBOX_EVENT_STARTED, &refused) < 0) {
+		log_warn("a parked sandbox could not be claimed; another is made",
+		         LOG_STR("sandbox", row->id.text), LOG_ERR(msg ? &refused : err));
+		struct sandbox *again = sandbox_new(&row->spec, io_real_ms());
+
+		again->image_id = row->image_id;
+		create_anew(member->fleet, again, take_ptr(member->start_waiters));
+		pool_discard(member);
+		return;
+	}
+	row->started_ms = io_real_ms();
+	row->expires_ms = row->spec.ttl_ms ? row->started_ms + row->spec.ttl_ms : 0;
+	store_claimed(member);
+	member_unref(member);
+}
+
+/* Takes the pool's reference. */
+static void claim(struct member *member, const struct spec *spec, struct member_waiter *waiters)
+{
+	struct sandbox *row = member->row;
+	auto_wire_out struct wire_out out = {0};
+	uint64_t number = peer_begin(member->peer, &out, WIRE_K_CLAIM);
+
+	spec_done(&row->spec);
+	spec_copy(&row->spec, spec);
+	row->created_ms = io_real_ms();
+	member->start_waiters = waiters;
+	wire_put_u64(&out, FIELD_OUTPUT_RATE, spec->limits.output_rate);
+	if (spec->ttl_ms)
+		wire_put_u64(&out, FIELD_DEADLINE_MS, io_boot_ms() + spec->ttl_ms);
+	peer_call(member->peer, number, &out, CLAIM_MS, on_claimed, member);
+}
+
 void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sandbox on_sandbox,
                       void *ctx)
 {
 	auto_(image_freep) struct image *image = NULL;
+	struct member_waiter *waiters = NULL;
+	struct spec final;
 	struct sandbox *row;
 	struct member *member;
 	struct err err = {0};
@@ -283,15 +358,19 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
 		return;
 	}
-	row = sandbox_new(spec, io_real_ms());
-	if (image) {
-		row->image_id = image->id;
-		image_apply(image, &row->spec);
+	member_wait(&waiters, on_sandbox, NULL, ctx);
+	member = fleet->pool ? pool_take(fleet->pool, spec, image ? image->id.text : "") : NULL;
+	spec_copy(&final, spec);
+	image_apply(image, &final);
+	if (member) {
+		claim(member, &final, waiters);
+	} else {
+		row = sandbox_new(&final, io_real_ms());
+		if (image)
+			row->image_id = image->id;
+		create_anew(fleet, row, waiters);
 	}
-	member = fleet_add(fleet, row);
-	member_wait(&member->start_waiters, on_sandbox, NULL, ctx);
-	store_row(member, EVENT_SANDBOX_CREATED, on_creation_stored);
-	member_unref(member);
+	spec_done(&final);
 }
 
 void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_sandbox, void *ctx)
@@ -414,6 +493,11 @@ static void on_reconnect(struct loop_timer *timer, void *ctx)
 
 void lifecycle_keeper_gone(struct member *member)
 {
+	if (member->shelf) {
+		if (!member->fleet->is_shut)
+			pool_lost(member);
+		return;
+	}
 	if (member->fleet->is_shut || member->is_ending || member->is_busy ||
 	    !sandbox_is_alive(member->row->state))
 		return;

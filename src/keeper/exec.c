@@ -230,6 +230,8 @@ int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 		return err_set(err, ERR_CONFLICT, "exec %s exists", id);
 	if (keeper->end_reason)
 		return err_set(err, ERR_CONFLICT, "the sandbox is ending (%s)", keeper->end_reason);
+	if (keeper->slot.is_parked)
+		return err_set(err, ERR_CONFLICT, "the sandbox is nobody's yet");
 	if (!make_room(keeper))
 		return err_set(err, ERR_LIMITED, "%d execs run already", LIMIT_EXECS);
 	struct exec *exec = exec_new(keeper, msg, id);

@@ -151,7 +151,16 @@ static int empty_root(void)
 	return root < 0 ? -errno : mount_pivot(root);
 }
 
-int isolate_keeper(const struct slot *slot, struct err *err)
+static int wall_off(const struct landlock_rule *rules, size_t count)
+{
+	if (landlock_abi() <= 0)
+		return 0; /* launch has refused this, or the profile accepts it */
+	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return root < 0 ? -errno : landlock_restrict(root, rules, count, LANDLOCK_MAY_SIGNAL);
+}
+
+int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, size_t count,
+		   struct err *err)
 {
 	int r = empty_root();
 	if (r < 0)
@@ -159,15 +168,17 @@ int isolate_keeper(const struct slot *slot, struct err *err)
 	r = ns_unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
 	if (r < 0)
 		return err_sys(err, -r, "leave the host's network");
-	r = caps_limit(CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID));
+	r = caps_no_new_privs();
+	if (r >= 0)
+		r = wall_off(rules, count); /* while we may still open every folder the rules name */
+	if (r >= 0)
+		r = caps_limit(CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID));
 	if (r >= 0)
 		r = caps_become(slot->keeper_uid, slot->keeper_uid, 0);
 	if (r >= 0)
 		r = caps_clear();
 	if (r >= 0)
 		r = caps_not_dumpable();
-	if (r >= 0)
-		r = caps_no_new_privs();
 	if (r >= 0)
 		r = seccomp_install(SECCOMP_KEEPER);
 	return r < 0 ? err_sys(err, -r, "drop the keeper's privileges") : 0;

@@ -31,7 +31,8 @@
 #include "os/seccomp.h"
 #include "wire/wire.h"
 
-enum { READY_TIMEOUT_MS = 20000, AGENT_ID = 1000 };
+/* INIT_ID: what init and the spawner are inside, where there is a range. */
+enum { READY_TIMEOUT_MS = 20000, AGENT_ID = 1000, INIT_ID = 60999 };
 
 static void note(struct launch *launch, const char *fmt, ...) PRINTF(2, 3);
 
@@ -292,7 +293,8 @@ static int step_move(struct launch *launch, struct err *err)
 {
 	if (launch->layout.version == 0)
 		return 0;
-	int r = cgroup_open_door(&launch->cgroup, CGROUP_WORK, &launch->work_door);
+	uid_t owner = launch->is_real_root ? launch->slot->range_base + INIT_ID : geteuid();
+	int r = cgroup_open_door(&launch->cgroup, CGROUP_WORK, owner, &launch->work_door);
 	if (r >= 0)
 		r = cgroup_attach(&launch->cgroup, CGROUP_INIT, launch->init_pid);
 	if (r >= 0)
@@ -302,11 +304,21 @@ static int step_move(struct launch *launch, struct err *err)
 
 static int step_isolate(struct launch *launch, struct err *err)
 {
+	struct landlock_rule rules[2 + CGROUP_CONTROLLERS_] = {
+		{".", LANDLOCK_ALL, launch->out_dir},
+		{".", LANDLOCK_READ, launch->rootfs.disk_fd},
+	};
+	size_t count = 2;
+	for (size_t i = 0; i < CGROUP_CONTROLLERS_; i++) {
+		int dir = launch->cgroup.dir[i][CGROUP_WORK];
+		if (dir >= 0)
+			rules[count++] = (struct landlock_rule){".", LANDLOCK_WRITE_FILES, dir};
+	}
 	slot_close_sources(launch->slot);
 	fd_closep(&launch->slot->run_dir);
 	fd_closep(&launch->slot->sandbox_dir);
 	fd_closep(&launch->userns);
-	return isolate_keeper(launch->slot, err);
+	return isolate_keeper(launch->slot, rules, count, err);
 }
 
 static const struct {

@@ -271,6 +271,22 @@ static int on_deadline(struct request *request, struct err *err)
 	return 0;
 }
 
+/* What it used while it waited is not its owner's to pay. */
+static int on_claim(struct request *request, struct err *err)
+{
+	struct keeper *keeper = request->keeper;
+	if (!keeper->slot.is_parked)
+		return err_set(err, ERR_CONFLICT, "the sandbox is somebody's already");
+	keeper->slot.is_parked = false;
+	keeper->slot.output_rate =
+		wire_u64(request->msg, FIELD_OUTPUT_RATE, keeper->slot.output_rate);
+	keeper_set_deadline(keeper, wire_u64(request->msg, FIELD_DEADLINE_MS, 0));
+	keeper->started_boot_ms = io_boot_ms();
+	keeper->meter = (struct meter){0};
+	keeper_sample(keeper);
+	return 0;
+}
+
 static int on_stop(struct request *request, struct err *err)
 {
 	keeper_end(request->keeper, "stopped", wire_u64(request->msg, FIELD_GRACE_MS, DEFAULT_GRACE_MS));
@@ -305,7 +321,7 @@ static const struct {
 	{WIRE_K_RESIZE, on_resize},   {WIRE_K_SIGNAL, on_signal}, {WIRE_K_KILL, on_kill},
 	{WIRE_K_ATTACH, on_attach},   {WIRE_K_ACK, on_ack},       {WIRE_K_EXECS, on_execs},
 	{WIRE_K_METERS, on_meters},   {WIRE_K_DEADLINE, on_deadline}, {WIRE_K_STOP, on_stop},
-	{WIRE_K_FORGET, on_forget},
+	{WIRE_K_FORGET, on_forget},   {WIRE_K_CLAIM, on_claim},
 };
 
 static void dispatch(struct conn *conn, const struct wire_msg *msg)

@@ -99,6 +99,7 @@ int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 	ret->daemon_uid = (uid_t)wire_u64(msg, FIELD_DAEMON_UID, 0);
 	ret->daemon_gid = (gid_t)wire_u64(msg, FIELD_DAEMON_GID, 0);
 	ret->degraded = wire_u64(msg, FIELD_DEGRADED, 0) != 0;
+	ret->is_parked = wire_u64(msg, FIELD_PARKED, 0) != 0;
 	size_t at = 0;
 	ret->is_host_image = str_eq(wire_next_str(msg, FIELD_LAYER, &at), "host");
 	parse_limits(msg, ret);

@@ -27,6 +27,7 @@ struct slot {
 	uid_t keeper_uid, daemon_uid;
 	gid_t daemon_gid;
 	bool degraded;
+	bool is_parked; /* waits for K_CLAIM before its first command */
 	bool is_host_image;
 	struct cgroup_limits limits;
 	struct disk_spec disk;

@@ -240,6 +240,8 @@ static int read_profile_key(struct profile *profile, const struct place *place,
 	return 0;
 }
 
+enum { DEFAULT_POOL = 8 };
+
 static void profile_init(struct profile *profile, const char *name)
 {
 	*profile = (struct profile){0};
@@ -319,7 +321,8 @@ void config_init(struct config *config)
 {
 	*config = (struct config){.log_level = LOG_LEVEL_INFO};
 	config->daemon_user = mem_strdup("cloche");
-	(void)enter_profile(config, "default"); /* made for its effect: it is the first one */
+	/* Only this one has a stock unasked: others may be many, and seldom used. */
+	enter_profile(config, "default")->pool = DEFAULT_POOL;
 }
 
 void config_done(struct config *config)

@@ -88,7 +88,8 @@ static void on_launched(struct wire_msg *msg, const struct err *err, void *ctx)
 }
 
 static void native_launch(struct runtime *runtime, const struct sandbox *sandbox,
-                          const struct strings *layers, runtime_on_launched on_launched_, void *ctx)
+                          const struct strings *layers, bool is_parked,
+                          runtime_on_launched on_launched_, void *ctx)
 {
 	struct peer *peer = peer_of(runtime);
 	auto_wire_out struct wire_out out = {0};
@@ -106,6 +107,7 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 	if (sandbox->spec.disk_backend)
 		wire_put_str(&out, FIELD_DISK_BACKEND, sandbox->spec.disk_backend);
 	wire_put_u64(&out, FIELD_DEGRADED, sandbox->spec.degraded);
+	wire_put_u64(&out, FIELD_PARKED, is_parked);
 	gate_call(&native_of(runtime)->launches, number, &out, LAUNCH_MS, on_launched, launch);
 }
 

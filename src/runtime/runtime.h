@@ -27,10 +27,11 @@ typedef void (*runtime_on_listed)(const struct runtime_entry *entries, size_t co
 
 struct runtime_ops {
 	const char *name;
-	/* Layers are ids, lowest first, or the one word "host". A refused launch has left nothing
-	 * behind but what reap undoes. */
+	/* Layers are ids, lowest first, or the one word "host". A parked one runs nothing before its
+	 * keeper gets K_CLAIM. A refused launch has left nothing behind but what reap undoes. */
 	void (*launch)(struct runtime *runtime, const struct sandbox *sandbox,
-	               const struct strings *layers, runtime_on_launched on_launched, void *ctx);
+	               const struct strings *layers, bool is_parked,
+	               runtime_on_launched on_launched, void *ctx);
 	/* Ends whatever still runs of it. Works on half-made ones and on ones that never were. */
 	void (*reap)(struct runtime *runtime, const char *id, bool keep_files,
 	             runtime_on_reaped on_reaped, void *ctx);

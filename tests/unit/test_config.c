@@ -233,7 +233,7 @@ TEST(default_text_says_what_holds)
 	CHECK_STR(config.profiles[0].spec.image, built_in.profiles[0].spec.image);
 	CHECK_STR(config.profiles[0].spec.cwd, built_in.profiles[0].spec.cwd);
 	CHECK_INT(config.profiles[0].spec.ttl_ms, 0);
-	CHECK_INT(config.profiles[0].pool, 0);
+	CHECK_INT(config.profiles[0].pool, 8);
 	config_done(&config);
 	config_done(&built_in);
 }

@@ -1,0 +1,296 @@
+#include "daemon/pool.h"
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "runtime/image.h"
+#include "runtime/runtime.h"
+#include "store/store.h"
+
+/* Making one costs a few milliseconds of both cores: two at a time leave room for who waits. */
+enum { MAKING_MAX = 2, RETRY_MS = 1000, RETRY_MAX_MS = 60 * 1000 };
+
+struct pool_shelf {
+	struct pool *pool;
+	const struct profile *profile;
+	struct member **ready; /* oldest first */
+	size_t ready_count;
+	size_t making;
+	uint64_t hits, misses, made, failed;
+	uint64_t retry_ms; /* 0: the last one worked */
+	struct loop_timer retry;
+};
+
+struct pool {
+	struct fleet *fleet;
+	struct pool_shelf *shelves;
+	size_t count;
+};
+
+struct pool *pool_new(struct fleet *fleet, const struct config *config)
+{
+	struct pool *pool = mem_new(struct pool);
+
+	pool->fleet = fleet;
+	pool->count = config->profile_count;
+	pool->shelves = mem_zalloc(pool->count * sizeof(*pool->shelves));
+	for (size_t i = 0; i < pool->count; i++) {
+		const struct profile *profile = &config->profiles[i];
+
+		pool->shelves[i] = (struct pool_shelf){.pool = pool, .profile = profile};
+		pool->shelves[i].ready = mem_zalloc(profile->pool * sizeof(struct member *));
+	}
+	return pool;
+}
+
+void pool_free(struct pool *pool)
+{
+	if (!pool)
+		return;
+	for (size_t i = 0; i < pool->count; i++) {
+		loop_timer_stop(&pool->shelves[i].retry);
+		mem_freep(&pool->shelves[i].ready);
+	}
+	mem_freep(&pool->shelves);
+	mem_freep(&pool);
+}
+
+/* --- taking down --- */
+
+static void on_reaped(const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+
+	member->is_busy = false;
+	if (err->code != ERR_OK && !member->fleet->is_shut)
+		log_error("what is left of a parked sandbox stays; the next start takes it down",
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+	member->row->state = SANDBOX_FAILED; /* so that it leaves the memory */
+	member_unref(member);
+}
+
+void pool_discard(struct member *member)
+{
+	struct runtime *runtime = member->fleet->runtime;
+
+	member->shelf = NULL;
+	member->is_busy = true;
+	member_disconnect(member);
+	runtime->ops->reap(runtime, member->row->id.text, false, on_reaped, member);
+}
+
+/* --- making --- */
+
+static void fill_shelf(struct pool_shelf *shelf);
+
+static void on_retry(struct loop_timer *timer, void *ctx)
+{
+	fill_shelf(ctx);
+}
+
+/* Says why once, then tries again ever more seldom: a machine may lack something for long. */
+static void failed(struct pool_shelf *shelf, const struct err *err)
+{
+	shelf->failed++;
+	if (shelf->retry_ms == 0)
+		log_warn("cannot make sandboxes in advance; they are made when asked for",
+		         LOG_STR("profile", shelf->profile->spec.profile), LOG_ERR(err));
+	shelf->retry_ms = shelf->retry_ms ? MIN(shelf->retry_ms * 2, (uint64_t)RETRY_MAX_MS)
+	                                  : (uint64_t)RETRY_MS;
+	loop_timer_in(shelf->pool->fleet->loop, &shelf->retry, shelf->retry_ms, on_retry, shelf);
+}
+
+static bool has_degraded(const struct strings *mechanisms)
+{
+	for (size_t i = 0; i < mechanisms->count; i++) {
+		if (str_has_prefix(mechanisms->items[i], "degraded="))
+			return true;
+	}
+	return false;
+}
+
+static void put_on_shelf(struct pool_shelf *shelf, struct member *member,
+                         const struct strings *mechanisms)
+{
+	strings_copy(&member->row->mechanisms, mechanisms);
+	member->row->is_degraded = has_degraded(mechanisms);
+	shelf->ready[shelf->ready_count++] = member;
+	shelf->made++;
+	shelf->retry_ms = 0;
+	fill_shelf(shelf);
+}
+
+static void on_launched(const struct strings *mechanisms, const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	struct pool_shelf *shelf = member->shelf;
+	struct err why = *err;
+
+	shelf->making--;
+	member->is_busy = false;
+	if (member->fleet->is_shut) {
+		member->row->state = SANDBOX_FAILED;
+		member_unref(member);
+	} else if (why.code != ERR_OK || member_connect(member, &why) < 0) {
+		pool_discard(member);
+		failed(shelf, &why);
+	} else {
+		put_on_shelf(shelf, member, mechanisms);
+	}
+}
+
+/* The row a parked one would have; its image looked up as a create would. */
+static struct sandbox *new_row(struct pool_shelf *shelf, struct strings *layers, struct err *err)
+{
+	const struct spec *spec = &shelf->profile->spec;
+	auto_(image_freep) struct image *image = NULL;
+	struct sandbox *row;
+
+	if (!image_is_host(spec->image) &&
+	    store_image_get(shelf->pool->fleet->store, spec->image, &image, err) < 0)
+		return NULL;
+	row = sandbox_new(spec, io_real_ms());
+	if (image) {
+		row->image_id = image->id;
+		image_apply(image, &row->spec);
+	}
+	image_layers(image, layers);
+	return row;
+}
+
+static bool make_one(struct pool_shelf *shelf)
+{
+	struct fleet *fleet = shelf->pool->fleet;
+	struct strings layers = {0};
+	struct err err = {0};
+	struct sandbox *row = new_row(shelf, &layers, &err);
+
+	if (row) {
+		struct member *member = fleet_add(fleet, row);
+
+		member->shelf = shelf;
+		member->is_busy = true;
+		shelf->making++;
+		fleet->runtime->ops->launch(fleet->runtime, row, &layers, true, on_launched, member);
+	} else {
+		failed(shelf, &err);
+	}
+	strings_done(&layers);
+	return row != NULL;
+}
+
+static void fill_shelf(struct pool_shelf *shelf)
+{
+	if (shelf->pool->fleet->is_shut)
+		return;
+	while (shelf->making < MAKING_MAX &&
+	       shelf->ready_count + shelf->making < shelf->profile->pool) {
+		if (!make_one(shelf))
+			return;
+	}
+}
+
+void pool_fill(struct pool *pool)
+{
+	for (size_t i = 0; i < pool->count; i++)
+		fill_shelf(&pool->shelves[i]);
+}
+
+/* --- taking --- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return str_eq(a ? a : "", b ? b : "");
+}
+
+/* Whether a sandbox made after the profile can become this one by binding alone. */
+static bool can_become(const struct spec *made, const struct spec *wanted)
+{
+	return is_same_text(made->runtime, wanted->runtime) &&
+	       is_same_text(made->image, wanted->image) &&
+	       is_same_text(made->disk_backend, wanted->disk_backend) &&
+	       is_same_text(made->network, wanted->network) &&
+	       is_same_text(made->hostname, wanted->hostname) && is_same_text("", wanted->name) &&
+	       made->degraded == wanted->degraded && wanted->mount_count == 0 &&
+	       memcmp(&made->limits, &wanted->limits, sizeof(made->limits)) == 0; /* all u64 */
+}
+
+static struct pool_shelf *shelf_for(struct pool *pool, const struct spec *spec)
+{
+	for (size_t i = 0; i < pool->count; i++) {
+		struct pool_shelf *shelf = &pool->shelves[i];
+
+		if (shelf->profile->pool > 0 &&
+		    is_same_text(shelf->profile->spec.profile, spec->profile))
+			return shelf;
+	}
+	return NULL;
+}
+
+static struct member *take_oldest(struct pool_shelf *shelf)
+{
+	struct member *member = shelf->ready[0];
+
+	shelf->ready_count--;
+	memmove(shelf->ready, shelf->ready + 1, shelf->ready_count * sizeof(struct member *));
+	member->shelf = NULL;
+	return member;
+}
+
+struct member *pool_take(struct pool *pool, const struct spec *spec, const char *image_id)
+{
+	struct pool_shelf *shelf = shelf_for(pool, spec);
+	struct member *member = NULL;
+
+	if (!shelf)
+		return NULL;
+	while (!member && shelf->ready_count > 0 && can_become(&shelf->profile->spec, spec)) {
+		member = take_oldest(shelf);
+		/* The image was imported anew since: what was made of the old one is of no use. */
+		if (!str_eq(member->row->image_id.text, image_id)) {
+			pool_discard(member);
+			member = NULL;
+		}
+	}
+	if (member)
+		shelf->hits++;
+	else
+		shelf->misses++;
+	fill_shelf(shelf);
+	return member;
+}
+
+void pool_lost(struct member *member)
+{
+	struct pool_shelf *shelf = member->shelf;
+
+	for (size_t i = 0; i < shelf->ready_count; i++) {
+		if (shelf->ready[i] != member)
+			continue;
+		shelf->ready_count--;
+		memmove(shelf->ready + i, shelf->ready + i + 1,
+		        (shelf->ready_count - i) * sizeof(struct member *));
+		break;
+	}
+	pool_discard(member);
+	fill_shelf(shelf);
+}
+
+bool pool_count(const struct pool *pool, size_t index, struct pool_counts *ret)
+{
+	const struct pool_shelf *shelf;
+
+	if (index >= pool->count)
+		return false;
+	shelf = &pool->shelves[index];
+	*ret = (struct pool_counts){.profile = shelf->profile->spec.profile,
+	                            .wanted = shelf->profile->pool,
+	                            .ready = shelf->ready_count,
+	                            .making = shelf->making,
+	                            .hits = shelf->hits,
+	                            .misses = shelf->misses,
+	                            .made = shelf->made,
+	                            .failed = shelf->failed};
+	return true;
+}
