@@ -279,7 +279,7 @@ static int confine(void)
 	if (r == 0)
 		r = caps_no_new_privs();
 	if (r == 0)
-		r = landlock_restrict(root, NULL, 0, false);
+		r = landlock_restrict(root, NULL, 0, 0);
 	return r == -ENOSYS || r == -EOPNOTSUPP ? 0 : r;
 }
 

@@ -225,7 +225,7 @@ static int probe_landlock(const struct probe *probe)
 	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int r = caps_no_new_privs();
 	if (r == 0)
-		r = landlock_restrict(root, NULL, 0, true);
+		r = landlock_restrict(root, NULL, 0, LANDLOCK_NO_TCP);
 	if (r < 0)
 		return r;
 	auto_close int passwd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);

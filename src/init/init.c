@@ -88,7 +88,7 @@ static int put_up_walls(struct err *err)
 	if (r >= 0 && landlock_abi() > 0) {
 		auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		size_t count = collect_rules(rules);
-		r = root < 0 ? -errno : landlock_restrict(root, rules, count, false);
+		r = root < 0 ? -errno : landlock_restrict(root, rules, count, 0);
 		for (size_t i = ARRAY_LEN(fixed_rules); i < count; i++)
 			free((void *)(uintptr_t)rules[i].path);
 	}

@@ -267,7 +267,36 @@ int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid)
 	return 0;
 }
 
-int cgroup_open_door(const struct cgroup *cgroup, enum cgroup_part part, struct cgroup_door *ret)
+/* On v2 a move also needs the right to write the group above both. */
+static int give_procs(const struct cgroup *cgroup, size_t hierarchy, enum cgroup_part part, uid_t owner)
+{
+	const int dirs[] = {cgroup->dir[hierarchy][part],
+	                    cgroup->version == 2 ? cgroup->dir[hierarchy][CGROUP_TOP] : -1};
+
+	for (size_t i = 0; owner != geteuid() && i < ARRAY_LEN(dirs); i++) {
+		if (dirs[i] >= 0 && fchownat(dirs[i], "cgroup.procs", owner, (gid_t)-1, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static int open_procs(int dir, uid_t owner)
+{
+	uid_t self = geteuid();
+
+	if (seteuid(owner) < 0)
+		return -errno;
+	int fd = openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	int result = fd < 0 ? -errno : fd;
+	if (seteuid(self) == 0)
+		return result;
+	result = -errno;
+	fd_closep(&fd);
+	return result;
+}
+
+int cgroup_open_door(const struct cgroup *cgroup, enum cgroup_part part, uid_t owner,
+                     struct cgroup_door *ret)
 {
 	for (size_t i = 0; i < CGROUP_CONTROLLERS_; i++)
 		ret->procs[i] = -1;
@@ -276,9 +305,11 @@ int cgroup_open_door(const struct cgroup *cgroup, enum cgroup_part part, struct 
 
 		if (dir < 0 || (i > 0 && is_same_dir(dir, cgroup->dir[i - 1][part])))
 			continue;
-		ret->procs[i] = openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-		if (ret->procs[i] < 0)
-			return -errno;
+		int r = give_procs(cgroup, i, part, owner);
+		if (r == 0)
+			r = ret->procs[i] = open_procs(dir, owner);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

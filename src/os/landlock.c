@@ -21,7 +21,8 @@ enum {
 	FS_IOCTL_DEV = 1 << 15, /* ABI 5 */
 	FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
 	NET_TCP = 1 << 0 | 1 << 1,   /* ABI 4: bind, connect */
-	SCOPE_ALL = 1 << 0 | 1 << 1, /* ABI 6: abstract sockets, signals */
+	SCOPE_ABSTRACT = 1 << 0,     /* ABI 6 */
+	SCOPE_SIGNAL = 1 << 1,       /* ABI 6 */
 	CREATE_VERSION = 1 << 0,
 	RULE_PATH_BENEATH = 1,
 };
@@ -86,17 +87,19 @@ static int add_rule(int ruleset, int root_fd, const struct landlock_rule *rule, 
 	return r < 0 ? -errno : 0;
 }
 
-int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t count, bool no_tcp)
+int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t count,
+                      enum landlock_flags flags)
 {
 	int abi = landlock_abi();
+	uint64_t scoped = SCOPE_ABSTRACT | (flags & LANDLOCK_MAY_SIGNAL ? 0 : SCOPE_SIGNAL);
 
 	if (abi < 0)
 		return abi;
 	/* Fields this kernel does not know are zero, which it accepts whatever their size. */
 	struct ruleset_attr attr = {
 		.fs = fs_known(abi),
-		.net = no_tcp && abi >= 4 ? NET_TCP : 0,
-		.scoped = abi >= 6 ? SCOPE_ALL : 0,
+		.net = flags & LANDLOCK_NO_TCP && abi >= 4 ? NET_TCP : 0,
+		.scoped = abi >= 6 ? scoped : 0,
 	};
 	auto_close int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
 	if (ruleset < 0)

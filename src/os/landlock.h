@@ -11,9 +11,14 @@ struct landlock_rule {
 
 /* The kernel's ABI version, or -EOPNOTSUPP/-ENOSYS. */
 int landlock_abi(void);
+enum landlock_flags {
+	LANDLOCK_NO_TCP = 1 << 0, /* refuse every TCP bind and connect (ABI >= 4) */
+	/* Let signals pass to whoever the ids allow. The death signal of a parent needs it. */
+	LANDLOCK_MAY_SIGNAL = 1 << 1,
+};
+
 /* Restricts this thread and its children to the rules: READ = read, list, execute; WRITE_FILES =
  * READ and write existing files and device ioctls; ALL = everything this ABI knows. Also scopes
- * signals and abstract sockets where the ABI can. Needs no_new_privs. With no_tcp every TCP bind
- * and connect is refused too (ABI >= 4). */
+ * signals and abstract sockets where the ABI can. Needs no_new_privs. */
 int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t count,
-                      bool no_tcp) NODISCARD;
+                      enum landlock_flags flags) NODISCARD;

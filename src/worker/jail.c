@@ -57,7 +57,7 @@ static int limit_paths(const struct jail *jail, struct err *err)
 		{.path = "nix/store", .access = LANDLOCK_READ, .from_fd = jail->host_fd},
 	};
 	size_t count = jail->host_fd >= 0 ? ARRAY_LEN(rules) : 1;
-	int r = landlock_restrict(jail->dir_fd, rules, count, true);
+	int r = landlock_restrict(jail->dir_fd, rules, count, LANDLOCK_NO_TCP);
 
 	if (r == -ENOSYS || r == -EOPNOTSUPP) {
 		if (jail->is_degraded)

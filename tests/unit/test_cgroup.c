@@ -262,7 +262,8 @@ static void make_parts(const char *group, const char *const *files, size_t count
 static void make_v1_box(struct cgroup_layout *layout)
 {
 	static const char *const memory[] = {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
-	                                     "memory.use_hierarchy", "memory.swappiness"};
+	                                     "memory.use_hierarchy", "memory.swappiness",
+	                                     "memory.kmem.tcp.limit_in_bytes"};
 	static const char *const cpu[] = {"cpu.cfs_quota_us", "cpu.cfs_period_us"};
 	static const char *const pids[] = {"pids.max"};
 	static const char *const freezer[] = {"freezer.state"};
@@ -285,6 +286,7 @@ TEST(v1_limits_are_written_where_they_count)
 	CHECK_INT(cgroup_create(&layout, "box", &limits_of_box, (uid_t)-1, &cgroup), 0);
 	check_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "67108864");
 	check_fake(CG "/memory/cloche/box/work", "memory.memsw.limit_in_bytes", "67108864");
+	check_fake(CG "/memory/cloche/box/work", "memory.kmem.tcp.limit_in_bytes", "16777216");
 	check_fake(CG "/memory/cloche/box", "memory.use_hierarchy", "1");
 	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "");
 	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_quota_us", "150000");
@@ -579,6 +581,71 @@ TEST(this_machine_limits_freezes_and_kills)
 	CHECK_INT(cgroup_remove(&layout, name), 0);
 }
 
+/* A child that waits, with this uid. */
+static pid_t waiter(uid_t uid)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (setresuid(uid, uid, uid) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	for (int i = 0; i < 2000; i++) {
+		char path[32];
+		struct stat st;
+		(void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
+		if (stat(path, &st) == 0 && st.st_uid == uid)
+			break;
+		usleep(1000);
+	}
+	return pid;
+}
+
+static void reap(pid_t pid)
+{
+	CHECK_INT(kill(pid, SIGKILL), 0);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
+/* Moves its own process in, and no other process of the machine. */
+static void try_door(const struct cgroup_layout *layout, uid_t owner)
+{
+	struct cgroup cgroup;
+	struct cgroup_door door;
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "unit-door-%d", getpid());
+	int r = cgroup_create(layout, name, &limits_of_box, 65534, &cgroup);
+	if (r == -EPERM || r == -EACCES || r == -EROFS)
+		SKIP("control groups are not ours to make");
+	CHECK_INT(r, 0);
+	CHECK_INT(cgroup_open_door(&cgroup, CGROUP_WORK, owner, &door), 0);
+	CHECK_INT(geteuid(), 0);
+	pid_t own = waiter(owner), foreign = waiter(0);
+	CHECK_INT(cgroup_attach(&cgroup, CGROUP_INIT, own), 0);
+	CHECK_INT(cgroup_attach_by(&door, foreign), -EACCES);
+	CHECK_INT(cgroup_attach_by(&door, own), 0);
+	reap(own);
+	reap(foreign);
+	cgroup_close_door(&door);
+	cgroup_done(&cgroup);
+	CHECK_INT(cgroup_remove(layout, name), 0);
+}
+
+TEST(a_door_lets_only_its_owner_in)
+{
+	struct cgroup_layout layout;
+
+	if (geteuid() != 0)
+		SKIP("needs root to open as somebody else");
+	CHECK_INT(cgroup_detect(&layout), 0);
+	if (layout.version == 0)
+		SKIP("no control groups here");
+	try_door(&layout, 0x40000000 + 60999);
+}
+
 /* Freezing and killing need no controller, so a v2 tree that a hybrid machine mounts will do. */
 static bool find_v2(struct cgroup_layout *layout)
 {
@@ -625,4 +692,15 @@ TEST(this_machine_freezes_and_kills_on_v2)
 	close(pidfd);
 	cgroup_done(&cgroup);
 	CHECK_INT(cgroup_remove(&layout, name), 0);
+}
+
+TEST(a_door_of_v2_lets_only_its_own_tree_in)
+{
+	struct cgroup_layout layout;
+
+	if (geteuid() != 0)
+		SKIP("needs root to open as somebody else");
+	if (!find_v2(&layout))
+		SKIP("no v2 tree that is ours to change");
+	try_door(&layout, 0x40000000 + 60999);
 }

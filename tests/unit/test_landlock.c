@@ -45,7 +45,7 @@ static int restrict_tree(void)
 		test_write_file(path, "x", 1);
 	}
 	CHECK_INT(caps_no_new_privs(), 0);
-	CHECK_INT(landlock_restrict(dir, rules, 5, true), 0);
+	CHECK_INT(landlock_restrict(dir, rules, 5, LANDLOCK_NO_TCP), 0);
 	return dir;
 }
 
@@ -79,7 +79,7 @@ TEST(without_no_new_privs_an_ordinary_user_is_refused)
 	if (geteuid() == 0)
 		CHECK_INT(caps_become(65534, 65534, 0), 0);
 	auto_close int root = open("/", O_PATH | O_CLOEXEC);
-	CHECK_INT(landlock_restrict(root, NULL, 0, false), -EPERM);
+	CHECK_INT(landlock_restrict(root, NULL, 0, 0), -EPERM);
 }
 
 TEST(tcp_is_refused_when_asked)
@@ -95,7 +95,7 @@ TEST(tcp_is_refused_when_asked)
 
 	CHECK(fd >= 0 && root >= 0);
 	CHECK_INT(caps_no_new_privs(), 0);
-	CHECK_INT(landlock_restrict(root, &everything, 1, true), 0);
+	CHECK_INT(landlock_restrict(root, &everything, 1, LANDLOCK_NO_TCP), 0);
 	CHECK_INT(bind(fd, (const struct sockaddr *)&address, sizeof(address)), -1);
 	CHECK_INT(errno, EACCES);
 }
@@ -107,7 +107,7 @@ TEST(signals_stay_in_the_domain)
 	pid_t pid = fork();
 	if (pid == 0) {
 		auto_close int root = open("/", O_PATH | O_CLOEXEC);
-		if (caps_no_new_privs() < 0 || landlock_restrict(root, NULL, 0, false) < 0)
+		if (caps_no_new_privs() < 0 || landlock_restrict(root, NULL, 0, 0) < 0)
 			_exit(1);
 		_exit(kill(outside, 0) < 0 && errno == EPERM && kill(getpid(), 0) == 0 ? 0 : 2);
 	}
