@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -336,6 +337,17 @@ static int failure_status(struct cli *cli)
 	return err_exit(cli->err.code);
 }
 
+/* A closed descriptor 0, 1 or 2 would be given to the next socket, and user bytes to the daemon. */
+static void fill_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	fd_closep(&fd);
+}
+
 int cli_main(int argc, char **argv, const struct cli_roles *roles)
 {
 	const char *state = getenv("CLOCHE_STATE");
@@ -347,6 +359,7 @@ int cli_main(int argc, char **argv, const struct cli_roles *roles)
 		.interrupt_fd = -1,
 	};
 
+	fill_standard_fds();
 	http_init(&cli.http);
 	int status = dispatch(&cli);
 

@@ -1,5 +1,6 @@
 /* `cloche sandbox`: exec, shell, attach, logs, execs, signal, wait. */
 #include <jansson.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -324,6 +325,25 @@ int cmd_sandbox_signal(struct cli *cli)
 	return client_json(cli, "POST", verb, body, NULL);
 }
 
+/* The output's end is seen a moment before the daemon has noted how the command ended. */
+static int get_ended(struct cli *cli, const char *target, json_t **ret)
+{
+	const struct timespec wait = {.tv_nsec = 20 * 1000000L};
+
+	for (int i = 0; i < 100; i++) {
+		auto_json json_t *exec = NULL;
+
+		if (client_get(cli, target, &exec) < 0)
+			return -1;
+		if (!str_eq(client_str(exec, "state"), "running")) {
+			*ret = take_ptr(exec);
+			return 0;
+		}
+		(void)nanosleep(&wait, NULL); /* an early end is harmless */
+	}
+	return err_set(&cli->err, ERR_TIMEOUT, "the command's output ended, but not the command");
+}
+
 /* Follows the output without keeping it: the stream ends with the command. */
 static int wait_exec(struct cli *cli, const char *exec_id)
 {
@@ -339,7 +359,7 @@ static int wait_exec(struct cli *cli, const char *exec_id)
 		return -1;
 	while ((got = http_read(&cli->http, bytes, sizeof(bytes), &cli->err)) > 0)
 		;
-	if (got < 0 || client_get(cli, target, &exec) < 0)
+	if (got < 0 || get_ended(cli, target, &exec) < 0)
 		return -1;
 	if (!output_json(cli, exec))
 		output_line(client_str(exec, "reason"));
