@@ -17,7 +17,12 @@
 #include "os/path.h"
 #include "os/tty.h"
 
-enum { FREEZE_TIMEOUT_MS = 500, OOM_EXIT_CODE = 128 + SIGKILL };
+enum {
+	FREEZE_TIMEOUT_MS = 500,
+	KILL_AGAIN_MS = 1000,
+	OOM_EXIT_CODE = 128 + SIGKILL,
+	ARGV_KEPT_BYTES = 8192, /* of one exec: a thousand of them must fit a keeper's memory */
+};
 
 struct exec *exec_find(struct keeper *keeper, const char *id)
 {
@@ -145,13 +150,17 @@ static int send_to_spawner(struct exec *exec, const struct wire_msg *msg, const 
 	return wire_send(exec->keeper->launch.spawn[0], &out);
 }
 
+/* For lists only, so the beginning of a long one will do. */
 static char **copy_argv(const struct wire_msg *msg)
 {
-	size_t at = 0, count = 0;
-	char **argv = mem_zalloc((wire_count(msg, FIELD_ARGV) + 1) * sizeof(char *));
+	size_t at = 0, count = 0, left = ARGV_KEPT_BYTES;
+	size_t most = MIN(wire_count(msg, FIELD_ARGV), (size_t)ARGV_KEPT_BYTES / sizeof(char *));
+	char **argv = mem_zalloc((most + 1) * sizeof(char *));
 	const char *item;
-	while ((item = wire_next_str(msg, FIELD_ARGV, &at)) != NULL)
-		argv[count++] = mem_strdup(item);
+	while (left > 0 && count < most && (item = wire_next_str(msg, FIELD_ARGV, &at)) != NULL) {
+		argv[count] = mem_strndup(item, left);
+		left -= MIN(left, strlen(argv[count++]) + 1);
+	}
 	return argv;
 }
 
@@ -219,6 +228,8 @@ static void on_timeout(struct loop_timer *timer, void *ctx)
 	struct err err = {0};
 	if (exec_kill(exec, "timeout", &err) < 0)
 		log_warn("cannot end an exec at its timeout", LOG_STR("exec", exec->id), LOG_ERR(&err));
+	/* Its end stops the timer; until then it is tried again. */
+	loop_timer_in(exec->keeper->loop, timer, KILL_AGAIN_MS, on_timeout, exec);
 }
 
 int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg, struct err *err)
@@ -240,6 +251,8 @@ int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 	int r = launch_command(exec, msg);
 	if (r < 0) {
 		exec_forget(exec);
+		if (r == -EAGAIN)
+			return err_set(err, ERR_LIMITED, "the sandbox is too busy to start a command");
 		return err_sys(err, -r, "start the command");
 	}
 	uint64_t timeout_ms = wire_u64(msg, FIELD_TIMEOUT_MS, 0);
@@ -290,6 +303,9 @@ static void on_started(struct exec *exec, struct wire_msg *msg)
 	if (r < 0)
 		log_warn("cannot watch an exec's streams", LOG_STR("exec", exec->id), LOG_INT("errno", -r));
 	answer_start(exec, NULL);
+	struct err err = {0};
+	if (exec->is_killed && exec_kill(exec, exec->reason, &err) < 0)
+		log_warn("cannot end an exec at its start", LOG_STR("exec", exec->id), LOG_ERR(&err));
 }
 
 static void on_failed(struct exec *exec, const struct wire_msg *msg)
@@ -334,6 +350,7 @@ void exec_finish(struct exec *exec)
 	if (outlog_append_exit(&exec->log, text) < 0)
 		log_warn("cannot record an exec's end", LOG_STR("exec", exec->id));
 	loop_timer_stop(&exec->timeout);
+	relay_end(exec);
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_K_EXIT, 0);
 	exec_put_info(exec, &out);
@@ -402,10 +419,15 @@ int exec_signal(struct exec *exec, int number, struct err *err)
 int exec_kill(struct exec *exec, const char *reason, struct err *err)
 {
 	struct keeper *keeper = exec->keeper;
-	if (exec->state != EXEC_RUNNING)
-		return err_set(err, ERR_CONFLICT, "exec %s does not run", exec->id);
-	exec->is_killed = true;
-	exec->reason = reason;
+	/* While its shim lives, what an ended command left behind can still be told apart. */
+	if (exec->state == EXEC_ENDED && exec->status_fd < 0)
+		return err_set(err, ERR_CONFLICT, "exec %s has ended", exec->id);
+	if (exec->state != EXEC_ENDED) {
+		exec->is_killed = true;
+		exec->reason = reason;
+	}
+	if (exec->state == EXEC_STARTING)
+		return 0; /* nothing to kill yet: on_started does it */
 	const struct cgroup *cgroup = &keeper->launch.cgroup;
 	bool is_frozen = cgroup->version != 0 &&
 			 cgroup_freeze(cgroup, CGROUP_WORK, true, FREEZE_TIMEOUT_MS) >= 0;

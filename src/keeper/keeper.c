@@ -26,6 +26,7 @@ enum {
 	INIT_ANSWER_MS = 1000,
 	INIT_EXIT_MS = 3000,
 	ENDING_POLL_MS = 20,
+	UNCLAIMED_MS = 60 * 1000,
 };
 
 /* What the machine offers, looked at once by the zygote and inherited by fork. */
@@ -281,7 +282,9 @@ static int prepare_loop(struct keeper *keeper)
 		r = serve_start(keeper);
 	if (r < 0)
 		return r;
-	keeper_set_deadline(keeper, keeper->slot.deadline_ms);
+	/* A parked one whose daemon died before it came: see conn_free for the other case. */
+	keeper_set_deadline(keeper, keeper->slot.is_parked ? io_boot_ms() + UNCLAIMED_MS
+							   : keeper->slot.deadline_ms);
 	loop_timer_in(keeper->loop, &keeper->sample, SAMPLE_BUSY_MS, on_sample, keeper);
 	return 0;
 }

@@ -27,6 +27,8 @@ static void rate_refill(struct exec *exec)
 	if (rate == UINT64_MAX)
 		return;
 	uint64_t gained = (now - exec->rate_at_ms) * rate / 1000;
+	if (gained == 0)
+		return; /* the time so far counts next time: a low rate would never gain anything */
 	exec->rate_tokens = MIN(exec->rate_tokens + gained, rate * RATE_BURST_MS / 1000);
 	exec->rate_at_ms = now;
 }
@@ -38,7 +40,9 @@ static bool is_over_rate(const struct exec *exec)
 
 static bool is_over_window(const struct exec *exec)
 {
-	return exec->is_attached && exec->log.offset - exec->acked > LIMIT_OUTPUT_WINDOW_BYTES;
+	/* What comes after the end is thrown away, so nobody needs to keep up with it. */
+	return exec->is_attached && exec->state != EXEC_ENDED &&
+	       exec->log.offset > exec->acked + LIMIT_OUTPUT_WINDOW_BYTES;
 }
 
 static void on_rate(struct loop_timer *timer, void *ctx)
@@ -86,13 +90,13 @@ static void stream_close(struct exec_stream *stream)
 static void record(struct exec_stream *stream, const uint8_t *bytes, size_t len)
 {
 	struct exec *exec = stream->exec;
+	exec->rate_tokens -= MIN(exec->rate_tokens, (uint64_t)len);
 	if (exec->state == EXEC_ENDED)
 		return;
 	/* A full state disk loses output, not the sandbox; the gap shows as missing offsets. */
 	if (outlog_append(&exec->log, stream->stream, bytes, (uint32_t)len) < 0)
 		return;
 	exec->keeper->output_bytes += len;
-	exec->rate_tokens -= MIN(exec->rate_tokens, (uint64_t)len);
 	exec->is_output_news = true;
 }
 
@@ -265,6 +269,13 @@ int relay_watch(struct exec *exec)
 	if (r >= 0)
 		write_input(exec);
 	return r;
+}
+
+void relay_end(struct exec *exec)
+{
+	input_close(exec);
+	buf_done(&exec->input);
+	outlog_writer_close(&exec->log);
 }
 
 void relay_done(struct exec *exec)

@@ -40,6 +40,9 @@ static void conn_free(struct conn *conn)
 		}
 	}
 	exec_conn_gone(keeper, conn);
+	/* A parked one belongs to the daemon that had it made: nobody else will ever claim it. */
+	if (!keeper->conns && keeper->slot.is_parked)
+		keeper_end(keeper, "unclaimed", 0);
 	loop_remove(&conn->source);
 	fd_closep(&conn->sock);
 	while (conn->first) {
@@ -383,6 +386,8 @@ static void on_listener(struct loop_source *source, uint32_t events, void *ctx)
 	conn->sock = take_fd(&sock);
 	conn->next = keeper->conns;
 	keeper->conns = conn;
+	if (keeper->slot.is_parked)
+		keeper_set_deadline(keeper, 0);
 	if (loop_add(keeper->loop, &conn->source, conn->sock, EPOLLIN, on_conn, conn) < 0)
 		conn_free(conn);
 }

@@ -115,7 +115,8 @@ struct exec *exec_find(struct keeper *keeper, const char *id);
 int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
 	       struct err *err) NODISCARD;
 int exec_signal(struct exec *exec, int number, struct err *err) NODISCARD;
-/* Freezes the work group, kills all below the shim, thaws. */
+/* Freezes the work group, kills all below the shim, thaws. Also of an ended exec, as long as something
+ * it left behind lives; of a starting one as soon as it has started. */
 int exec_kill(struct exec *exec, const char *reason, struct err *err) NODISCARD;
 void exec_forget(struct exec *exec);
 void exec_put_info(const struct exec *exec, struct wire_out *out);
@@ -134,4 +135,6 @@ int relay_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *er
 void relay_update(struct exec *exec);
 /* Takes what the pipes still hold after the command ended. */
 void relay_drain(struct exec *exec);
+/* The last frame is written: gives back what an ended exec needs no more. */
+void relay_end(struct exec *exec);
 void relay_done(struct exec *exec);

@@ -28,8 +28,11 @@ export async function run(file, args, { input, env, cwd, uid, gid, binary = fals
 	return { code, signal, stdout: text(stdout), stderr: Buffer.concat(stderr).toString() };
 }
 
+// Without a stock of parked sandboxes: most tests count what is there. pool.test.mjs has one.
+const NO_POOL = '[sandboxes.default]\npool = 0\n';
+
 export class Daemon {
-	constructor({ config, user, env, wrap } = {}) {
+	constructor({ config = NO_POOL, user, env, wrap } = {}) {
 		this.folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-test-'));
 		this.user = user?.(this.folder);
 		fs.chmodSync(this.folder, 0o755);
@@ -40,7 +43,7 @@ export class Daemon {
 		this.ids = new Set();
 		this.seen = new Map();
 		this.log = '';
-		if (config !== undefined) this.configure(config);
+		if (config !== null) this.configure(config);
 	}
 
 	static async start(options) {
