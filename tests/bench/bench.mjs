@@ -53,7 +53,7 @@ function crunBundle(folder) {
 }
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-bench-'));
-const cloche = await Daemon.start({});
+const cloche = await Daemon.start({ config: null }); // as installed, with its pool
 const candidates = [{ name: 'plain process: /bin/true', run: () => wall('/bin/true', []) }];
 let count = 0;
 
