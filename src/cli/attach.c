@@ -79,7 +79,7 @@ void attach_block_signals(void)
 	sigset_t set;
 
 	fill_signals(&set);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL); /* cannot fail with a valid set */
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* cannot fail with a valid set */
 	(void)signal(SIGPIPE, SIG_IGN);
 }
 

@@ -350,12 +350,11 @@ static void fill_standard_fds(void)
 
 int cli_main(int argc, char **argv, const struct cli_roles *roles)
 {
-	const char *state = getenv("CLOCHE_STATE");
 	struct cli cli = {
 		.roles = roles,
 		.argc = MAX(argc - 1, 0),
 		.argv = argv + MIN(argc, 1),
-		.state = state != NULL && *state != '\0' ? state : NULL,
+		.state = place_env("CLOCHE_STATE"),
 		.interrupt_fd = -1,
 	};
 

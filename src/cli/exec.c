@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/client.h"
 #include "cli/output.h"
+#include "cli/place.h"
 #include "cli/spec.h"
 #include "cli/term.h"
 
@@ -39,7 +40,7 @@ static int add_terminal(json_t *body, json_t *env)
 	struct term_size size = term_size();
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		const char *value = getenv(names[i]);
+		const char *value = place_env(names[i]);
 
 		if (value != NULL && json_object_get(env, names[i]) == NULL)
 			/* One that is no UTF-8 is no terminal's name: left out. */

@@ -131,7 +131,7 @@ void output_table_print(struct output_table *table)
 		widths[columns] = strlen(table->titles[columns]);
 		columns++;
 	}
-	must(table->count % columns == 0);
+	must(columns > 0 && table->count % columns == 0);
 	for (size_t i = 0; i < table->count; i++)
 		widths[i % columns] = MAX(widths[i % columns], width_of(table->cells[i]));
 	(void)fputs(term_style(TERM_BOLD), stdout);

@@ -7,6 +7,13 @@
 
 #define SYSTEM_STATE "/var/lib/cloche"
 
+const char *place_env(const char *name)
+{
+	const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
+
+	return value != NULL && *value != '\0' ? value : NULL;
+}
+
 static bool has_socket(const char *dir)
 {
 	auto_free char *path = mem_printf("%s/cloche.sock", dir);
@@ -16,8 +23,8 @@ static bool has_socket(const char *dir)
 
 static char *of_user(struct err *err)
 {
-	const char *xdg = getenv("XDG_STATE_HOME");
-	const char *home = getenv("HOME");
+	const char *xdg = place_env("XDG_STATE_HOME");
+	const char *home = place_env("HOME");
 
 	if (xdg != NULL && *xdg == '/')
 		return mem_printf("%s/cloche", xdg);

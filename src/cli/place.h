@@ -8,5 +8,7 @@
 #include "base/base.h"
 #include "base/err.h"
 
+/* A variable of the environment; NULL when it is not set or empty. */
+const char *place_env(const char *name);
 /* Absolute; the caller frees. NULL with err when there is no home to put it. */
 char *place_resolve(const char *given, struct err *err) NODISCARD;

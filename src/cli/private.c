@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "cli/ask.h"
 #include "cli/client.h"
+#include "cli/place.h"
 
 enum {
 	READY_MS = 20000,
@@ -106,6 +107,7 @@ static void clean_up(struct guardian *guardian)
 		(void)waitpid(guardian->serve, NULL, 0);
 	}
 	if (guardian->is_temporary)
+		/* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
 		(void)nftw(guardian->state_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
@@ -158,7 +160,7 @@ static void reset_signals(void)
 	sigset_t none;
 
 	sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &none, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
 }
 
@@ -244,7 +246,7 @@ static int wait_ready(struct private_daemon *daemon, struct cli *cli)
 
 static int make_temporary(struct cli *cli)
 {
-	const char *base = getenv("TMPDIR");
+	const char *base = place_env("TMPDIR");
 	auto_free char *path =
 		mem_printf("%s/cloche-XXXXXX", base != NULL && *base == '/' ? base : "/tmp");
 

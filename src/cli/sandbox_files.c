@@ -29,10 +29,14 @@ char *files_target(const char *sandbox, const char *what, const char *path, cons
 		"user", 'u', OPT_STR, &(user), "USER", "who does it"                               \
 	}
 
+struct row {
+	const json_t *entry;
+};
+
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(client_str(*(json_t *const *)a, "name"),
-	              client_str(*(json_t *const *)b, "name"));
+	return strcmp(client_str(((const struct row *)a)->entry, "name"),
+	              client_str(((const struct row *)b)->entry, "name"));
 }
 
 static void print_entries(const json_t *items)
@@ -40,26 +44,28 @@ static void print_entries(const json_t *items)
 	static const char *const titles[] = {"MODE",     "TYPE", "OWNER", "SIZE",
 	                                     "MODIFIED", "NAME", NULL};
 	size_t count = json_array_size(items);
-	auto_free json_t **sorted = mem_zalloc(sizeof(json_t *) * (count + 1));
+	auto_free json_t **sorted =
+		mem_zalloc((count + 1) * sizeof(*sorted)) /* NOLINT(bugprone-sizeof-expression) */;
 	struct output_table table;
 
 	for (size_t i = 0; i < count; i++)
-		sorted[i] = json_array_get(items, i);
-	qsort(sorted, count, sizeof(sorted[0]), by_name);
+		sorted[i].entry = json_array_get(items, i);
+	qsort(sorted, count, sizeof(*sorted), by_name);
 	output_table_init(&table, titles);
 	for (size_t i = 0; i < count; i++) {
-		const char *target = client_str(sorted[i], "target");
-		auto_free char *name = mem_printf("%s%s%s", client_str(sorted[i], "name"),
+		const char *target = client_str(sorted[i].entry, "target");
+		auto_free char *name = mem_printf("%s%s%s", client_str(sorted[i].entry, "name"),
 		                                  *target == '\0' ? "" : " -> ", target);
-		auto_free char *owner =
-			mem_printf("%llu:%llu", (unsigned long long)client_u64(sorted[i], "uid"),
-		                   (unsigned long long)client_u64(sorted[i], "gid"));
+		auto_free char *owner = mem_printf(
+			"%llu:%llu", (unsigned long long)client_u64(sorted[i].entry, "uid"),
+			(unsigned long long)client_u64(sorted[i].entry, "gid"));
 
-		output_cell(&table, client_str(sorted[i], "mode"));
-		output_cell(&table, client_str(sorted[i], "type"));
+		output_cell(&table, client_str(sorted[i].entry, "mode"));
+		output_cell(&table, client_str(sorted[i].entry, "type"));
 		output_cell(&table, owner);
-		output_cell_bytes(&table, client_u64(sorted[i], "size"));
-		output_cell_ago(&table, output_parse_time(client_str(sorted[i], "modifiedAt")));
+		output_cell_bytes(&table, client_u64(sorted[i].entry, "size"));
+		output_cell_ago(&table,
+		                output_parse_time(client_str(sorted[i].entry, "modifiedAt")));
 		output_cell(&table, name);
 	}
 	output_table_print(&table);

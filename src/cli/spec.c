@@ -30,6 +30,7 @@ int cli_spec_add_env(json_t *object, const struct opt_list *env, struct err *err
 		size_t len =
 			equals == NULL ? strlen(env->items[i]) : (size_t)(equals - env->items[i]);
 		auto_free char *name = mem_strndup(env->items[i], len);
+		/* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread; "" is a value here */
 		const char *value = equals == NULL ? getenv(name) : equals + 1;
 
 		if (value == NULL)

@@ -8,6 +8,7 @@
 
 #include "base/io.h"
 #include "base/str.h"
+#include "cli/place.h"
 
 /* Written before the handlers are set and never while they may run. */
 static struct termios saved;
@@ -78,11 +79,10 @@ const char *term_style(enum term_style style)
 		[TERM_PLAIN] = "\033[0m",  [TERM_BOLD] = "\033[1m",    [TERM_DIM] = "\033[2m",
 		[TERM_GREEN] = "\033[32m", [TERM_YELLOW] = "\033[33m", [TERM_RED] = "\033[31m",
 	};
-	const char *no_color = getenv("NO_COLOR");
-	const char *kind = getenv("TERM");
+	const char *no_color = place_env("NO_COLOR");
+	const char *kind = place_env("TERM");
 
-	if (!isatty(STDOUT_FILENO) || (no_color != NULL && *no_color != '\0') || kind == NULL ||
-	    str_eq(kind, "dumb"))
+	if (!isatty(STDOUT_FILENO) || no_color != NULL || kind == NULL || str_eq(kind, "dumb"))
 		return "";
 	return codes[style];
 }

@@ -264,6 +264,7 @@ int inside_list(const struct inside_args *args, struct err *err)
 	take_fd(&fd);
 	for (;;) {
 		errno = 0;
+		/* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
 		const struct dirent *entry = readdir(dir);
 
 		if (entry == NULL && errno != 0)

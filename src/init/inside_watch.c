@@ -171,7 +171,7 @@ static void list_folder(struct watcher *watcher, struct pending *pending, const 
 	if (dir == NULL)
 		return; /* gone again, or not readable: nothing to tell */
 	take_fd(&fd);
-	while ((entry = readdir(dir)) != NULL) {
+	while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
 		auto_free char *name = join(path, entry->d_name);
 
 		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, ".."))
