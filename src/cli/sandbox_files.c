@@ -44,8 +44,7 @@ static void print_entries(const json_t *items)
 	static const char *const titles[] = {"MODE",     "TYPE", "OWNER", "SIZE",
 	                                     "MODIFIED", "NAME", NULL};
 	size_t count = json_array_size(items);
-	auto_free json_t **sorted =
-		mem_zalloc((count + 1) * sizeof(*sorted)) /* NOLINT(bugprone-sizeof-expression) */;
+	auto_free struct row *sorted = mem_zalloc((count + 1) * sizeof(*sorted));
 	struct output_table table;
 
 	for (size_t i = 0; i < count; i++)
