@@ -60,8 +60,9 @@ static int print_pages(struct cli *cli, struct events *events)
 			client_query_u64(&target, "after", events->after);
 		if (client_get(cli, target, &page) < 0)
 			return -1;
-		json_array_foreach (json_object_get(page, "items"), index, event)
+		json_array_foreach (json_object_get(page, "items"), index, event) {
 			print_event(cli, event);
+		}
 		const char *next = client_str(page, "nextCursor");
 
 		free(cursor);

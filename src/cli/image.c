@@ -169,9 +169,10 @@ int cmd_image_info(struct cli *cli)
 	str_format_bytes(size, sizeof(size), client_u64(image, "bytes"));
 	output_fact("size", "%s in %llu files", size,
 	            (unsigned long long)client_u64(image, "entries"));
-	json_array_foreach (json_object_get(image, "layers"), index, layer)
+	json_array_foreach (json_object_get(image, "layers"), index, layer) {
 		output_fact("layer", "%s",
 		            json_string_value(layer) == NULL ? "" : json_string_value(layer));
+	}
 	return 0;
 }
 

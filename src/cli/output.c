@@ -34,8 +34,9 @@ bool output_json(const struct cli *cli, const json_t *json)
 	if (cli->output == CLI_JSON) {
 		dump(json, JSON_INDENT(2));
 	} else if (json_is_array(json)) {
-		json_array_foreach (json, index, item)
+		json_array_foreach (json, index, item) {
 			dump(item, JSON_COMPACT);
+		}
 	} else {
 		dump(json, JSON_COMPACT);
 	}

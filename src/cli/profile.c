@@ -66,11 +66,13 @@ int cmd_profile_show(struct cli *cli)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(facts); i++)
 		output_fact(facts[i], "%s", client_str(profile, facts[i]));
-	json_object_foreach (json_object_get(profile, "limits"), key, value)
+	json_object_foreach (json_object_get(profile, "limits"), key, value) {
 		output_fact(key, "%.12g", json_number_value(value));
-	json_array_foreach (json_object_get(profile, "env"), index, value)
+	}
+	json_array_foreach (json_object_get(profile, "env"), index, value) {
 		output_fact("env", "%s",
 		            json_string_value(value) == NULL ? "" : json_string_value(value));
+	}
 	output_fact("pool", "%llu", (unsigned long long)client_u64(profile, "pool"));
 	if (json_is_true(json_object_get(profile, "degraded")))
 		output_fact("degraded", "allowed");

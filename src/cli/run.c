@@ -51,7 +51,7 @@ static int mark(json_t *body, const char *mark_id)
 /* Keeps the first error: why the command failed matters more than why cleaning up did. */
 static int remove_sandbox(struct cli *cli, const char *id, int status)
 {
-	auto_free char *target = client_target("/sandboxes/%s?force=true", id);
+	auto_free char *target = client_target("/sandboxes/%s?force=true&detach=true", id);
 	struct err first = cli->err;
 
 	cli->err = (struct err){0};
@@ -77,8 +77,9 @@ static void remove_marked(struct cli *cli, const char *mark_id)
 
 	client_query(&target, "label", label);
 	if (client_get(cli, target, &page) == 0)
-		json_array_foreach (json_object_get(page, "items"), index, sandbox)
+		json_array_foreach (json_object_get(page, "items"), index, sandbox) {
 			(void)!remove_sandbox(cli, client_str(sandbox, "id"), -1);
+		}
 	cli->err = first;
 }
 

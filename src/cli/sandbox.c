@@ -221,9 +221,10 @@ static void print_isolation(const json_t *isolation)
 		text = longer;
 	}
 	output_fact("isolation", "%s", text);
-	json_array_foreach (json_object_get(isolation, "degraded"), index, value)
+	json_array_foreach (json_object_get(isolation, "degraded"), index, value) {
 		output_fact("degraded", "%s",
 		            json_string_value(value) == NULL ? "" : json_string_value(value));
+	}
 }
 
 static void print_map(const char *name, const json_t *map)
@@ -231,8 +232,9 @@ static void print_map(const char *name, const json_t *map)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach ((json_t *)map, key, value)
+	json_object_foreach ((json_t *)map, key, value) {
 		output_fact(name, "%s=%s", key, client_str(map, key));
+	}
 }
 
 static void print_mounts(const json_t *mounts)
@@ -240,10 +242,11 @@ static void print_mounts(const json_t *mounts)
 	size_t index;
 	json_t *mount;
 
-	json_array_foreach (mounts, index, mount)
+	json_array_foreach (mounts, index, mount) {
 		output_fact("mount", "%s on %s (%s)", client_str(mount, "source"),
 		            client_str(mount, "target"),
 		            json_is_false(json_object_get(mount, "readOnly")) ? "rw" : "ro");
+	}
 }
 
 static void print_info(const json_t *sandbox)

@@ -292,8 +292,9 @@ int cmd_sandbox_execs(struct cli *cli)
 	if (output_json(cli, items))
 		return 0;
 	output_table_init(&table, titles);
-	json_array_foreach (items, index, exec)
+	json_array_foreach (items, index, exec) {
 		add_exec_row(&table, exec);
+	}
 	output_table_print(&table);
 	return 0;
 }

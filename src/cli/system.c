@@ -53,8 +53,9 @@ static int examine(struct cli *cli, json_t **ret)
 		json_decref(checks);
 		return -1;
 	}
-	json_array_foreach (checks, index, check)
+	json_array_foreach (checks, index, check) {
 		ok = ok && !str_eq(client_str(check, "status"), "missing");
+	}
 	*ret = json_pack("{s:b, s:o}", "ok", ok, "checks", checks);
 	return 0;
 }
@@ -109,10 +110,12 @@ int cmd_doctor(struct cli *cli)
 		return ok ? 0 : 1;
 	const json_t *checks = json_object_get(report, "checks");
 
-	json_array_foreach (checks, index, check)
+	json_array_foreach (checks, index, check) {
 		width = MAX(width, (int)strlen(client_str(check, "name")));
-	json_array_foreach (checks, index, check)
+	}
+	json_array_foreach (checks, index, check) {
 		print_check(check, width);
+	}
 	(void)puts(ok ? "\nthis machine enforces what Cloche promises"
 	              : "\nsandboxes are refused here unless their profile says degraded = true");
 	return ok ? 0 : 1;
