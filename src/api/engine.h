@@ -72,6 +72,11 @@ struct exec_start {
 	struct exec_watch *watch; /* registered before it starts; NULL: nobody yet */
 };
 
+enum engine_remove {
+	ENGINE_REMOVE_FORCE = 1 << 0,  /* also when it runs */
+	ENGINE_REMOVE_DETACH = 1 << 1, /* answer once it is stored that it goes, whatever crashes */
+};
+
 struct engine_ops {
 	void (*create)(struct engine *engine, const struct spec *spec, engine_on_sandbox on_created,
 	               void *ctx);
@@ -79,7 +84,7 @@ struct engine_ops {
 	              void *ctx);
 	void (*stop)(struct engine *engine, const char *id, uint64_t grace_ms,
 	             engine_on_sandbox on_stopped, void *ctx);
-	void (*remove)(struct engine *engine, const char *id, bool force, engine_on_done on_removed,
+	void (*remove)(struct engine *engine, const char *id, unsigned how, engine_on_done on_removed,
 	               void *ctx);
 	void (*change)(struct engine *engine, const char *id, const struct sandbox_change *change,
 	               engine_on_sandbox on_changed, void *ctx);

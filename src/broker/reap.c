@@ -28,8 +28,8 @@
 
 enum {
 	REAP_KILL_MS = 5000,
-	REAP_REMOVE_TRIES = 100,
-	REAP_REMOVE_PAUSE_MS = 20,
+	REAP_REMOVE_TRIES = 1000,
+	REAP_REMOVE_PAUSE_MS = 2,
 	REAP_STOP_EXTRA_MS = 2000, /* for a keeper to write its record after the grace */
 };
 

@@ -42,10 +42,10 @@ static void do_stop(struct engine *engine, const char *id, uint64_t grace_ms,
 	lifecycle_stop(of(engine)->fleet, id, grace_ms, on_stopped, ctx);
 }
 
-static void do_remove(struct engine *engine, const char *id, bool force, engine_on_done on_removed,
+static void do_remove(struct engine *engine, const char *id, unsigned how, engine_on_done on_removed,
                       void *ctx)
 {
-	lifecycle_remove(of(engine)->fleet, id, force, on_removed, ctx);
+	lifecycle_remove(of(engine)->fleet, id, how, on_removed, ctx);
 }
 
 static void do_change(struct engine *engine, const char *id, const struct sandbox_change *change,

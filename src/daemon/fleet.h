@@ -54,6 +54,7 @@ struct member {
 	uint64_t ended_ms;               /* from the keeper's last words; 0: none */
 	struct strings seen;             /* execs a listing named, while it runs */
 	struct member_waiter *stop_waiters;
+	struct member_waiter *removing_waiters; /* for the removal to be stored */
 	struct member_waiter *remove_waiters;
 	struct member_waiter *start_waiters;
 	void (*on_adopted)(struct member *member, void *ctx); /* once, after a reconnect */

@@ -31,6 +31,7 @@ static bool is_cut_off(struct member *member, const struct err *err)
 		return false;
 	member_answer(&member->start_waiters, NULL, err);
 	member_answer(&member->stop_waiters, NULL, err);
+	member_answer(&member->removing_waiters, NULL, err);
 	member_answer(&member->remove_waiters, NULL, err);
 	member_unref(member);
 	return true;
@@ -617,8 +618,8 @@ static void on_removal_reaped(const struct err *err, void *ctx)
 	member->is_busy = false;
 	if (is_cut_off(member, err))
 		return;
-	member->is_removal_stored = false;
 	if (err->code != ERR_OK) {
+		member->is_removal_stored = false; /* asked again, it is stored and tried again */
 		log_error("a sandbox cannot be removed; asking again tries again",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
 		member_answer(&member->remove_waiters, NULL, err);
@@ -653,16 +654,18 @@ static void on_removal_stored(const struct store_result *result, void *ctx)
 
 	if (result->ok) {
 		member->is_removal_stored = true;
+		member_answer(&member->removing_waiters, NULL, &no_err);
 		continue_removal(member);
 	} else {
 		/* As it is on disk; what runs of it runs on. */
 		member->row->state = member->state_before;
+		member_answer(&member->removing_waiters, NULL, &result->err);
 		member_answer(&member->remove_waiters, NULL, &result->err);
 	}
 	member_unref(member);
 }
 
-void lifecycle_remove(struct fleet *fleet, const char *id, bool force, engine_on_done on_done,
+void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_on_done on_done,
                       void *ctx)
 {
 	struct member *member;
@@ -674,12 +677,18 @@ void lifecycle_remove(struct fleet *fleet, const char *id, bool force, engine_on
 		return;
 	}
 	before = member->row->state;
-	if (apply(member, force ? SANDBOX_EVENT_REMOVE_FORCE : SANDBOX_EVENT_REMOVE, &err) < 0) {
-		lifecycle_refuse(fleet, &err, NULL, on_done, ctx);
+	if (apply(member,
+	          how & ENGINE_REMOVE_FORCE ? SANDBOX_EVENT_REMOVE_FORCE : SANDBOX_EVENT_REMOVE,
+	          &err) < 0 ||
+	    (how & ENGINE_REMOVE_DETACH && member->is_removal_stored)) {
+		lifecycle_refuse(fleet, &err, NULL, on_done, ctx); /* or it is certain already */
 	} else {
-		bool is_first = !member->remove_waiters;
+		bool is_first = !member->remove_waiters && !member->removing_waiters &&
+		                !member->is_removal_stored;
 
-		member_wait(&member->remove_waiters, NULL, on_done, ctx);
+		member_wait(how & ENGINE_REMOVE_DETACH ? &member->removing_waiters
+		                                       : &member->remove_waiters,
+		            NULL, on_done, ctx);
 		if (is_first) {
 			member->state_before = before;
 			store_row(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
