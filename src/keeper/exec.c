@@ -356,6 +356,9 @@ void exec_finish(struct exec *exec)
 	exec_put_info(exec, &out);
 	serve_flush_output(keeper);
 	serve_send(keeper, NULL, &out);
+	/* After the word is out: the daemon stores it itself before it answers anybody. */
+	if (outlog_sync(&exec->log) < 0)
+		log_warn("an exec's end may not be on disk", LOG_STR("exec", exec->id));
 	relay_update(exec);
 	keeper_exec_ended(keeper);
 }

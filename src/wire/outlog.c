@@ -54,12 +54,13 @@ struct span {
 	uint64_t first; /* UINT64_MAX: none */
 	uint64_t last;
 	uint64_t covering; /* the newest that starts at or before the wanted offset; else UINT64_MAX */
+	size_t count;
 };
 
 /* Looks over the segments in the directory. */
 static int scan(int dir_fd, uint64_t wanted, struct span *ret)
 {
-	*ret = (struct span){UINT64_MAX, 0, UINT64_MAX};
+	*ret = (struct span){.first = UINT64_MAX, .covering = UINT64_MAX};
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -74,6 +75,7 @@ static int scan(int dir_fd, uint64_t wanted, struct span *ret)
 		uint64_t start;
 		if (!parse_name(entry->d_name, &start))
 			continue;
+		ret->count++;
 		ret->first = MIN(ret->first, start);
 		ret->last = MAX(ret->last, start);
 		if (start <= wanted && (ret->covering == UINT64_MAX || start > ret->covering))
@@ -159,27 +161,33 @@ void outlog_writer_close(struct outlog_writer *writer)
 	fd_closep(&writer->dir_fd);
 }
 
+/* Counted in files, not in bytes of output: a command that writes byte by byte fills them with headers.
+ * What an attached reader may still have to read stays, and so does the rest of its segment. */
+static bool has_too_many(const struct outlog_writer *writer, const struct span *span)
+{
+	uint64_t needed = LIMIT_OUTPUT_WINDOW_BYTES + LIMIT_CHUNK_BYTES + LIMIT_OUTPUT_SEGMENT_BYTES;
+	return span->count > LIMIT_OUTPUT_SEGMENTS && writer->offset - span->first > needed;
+}
+
 /* Starts a new segment when this one is full, and lets the oldest go when there are too many. */
 static int rotate(struct outlog_writer *writer)
 {
 	if (writer->segment_bytes < LIMIT_OUTPUT_SEGMENT_BYTES)
 		return 0;
 	int r = start_segment(writer);
-	if (r < 0)
-		return r;
-	uint64_t keep = (uint64_t)LIMIT_OUTPUT_SEGMENT_BYTES * LIMIT_OUTPUT_SEGMENTS;
-	while (writer->offset - writer->oldest > keep) {
-		char name[NAME_LEN + 1];
-		segment_name(name, writer->oldest);
-		if (unlinkat(writer->dir_fd, name, 0) < 0 && errno != ENOENT)
-			return -errno;
-		struct span span;
+	struct span span;
+	if (r >= 0)
 		r = scan(writer->dir_fd, writer->offset, &span);
-		if (r < 0)
-			return r;
-		writer->oldest = span.first;
+	while (r >= 0 && has_too_many(writer, &span)) {
+		char name[NAME_LEN + 1];
+		segment_name(name, span.first);
+		if (unlinkat(writer->dir_fd, name, 0) < 0)
+			return -errno;
+		r = scan(writer->dir_fd, writer->offset, &span);
 	}
-	return 0;
+	if (r >= 0)
+		writer->oldest = span.first;
+	return r;
 }
 
 static int write_frame(struct outlog_writer *writer, enum outlog_stream stream, const void *bytes,
@@ -219,9 +227,11 @@ int outlog_append(struct outlog_writer *writer, enum outlog_stream stream, const
 
 int outlog_append_exit(struct outlog_writer *writer, const char *text)
 {
-	int r = write_frame(writer, OUTLOG_EXIT, text, (uint32_t)strlen(text));
-	if (r < 0)
-		return r;
+	return write_frame(writer, OUTLOG_EXIT, text, (uint32_t)strlen(text));
+}
+
+int outlog_sync(struct outlog_writer *writer)
+{
 	return fdatasync(writer->fd) < 0 ? -errno : 0;
 }
 

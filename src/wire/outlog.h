@@ -35,8 +35,10 @@ void outlog_writer_close(struct outlog_writer *writer);
 /* bytes ≤ LIMIT_CHUNK_BYTES. -ENOSPC and friends leave the log readable. */
 int outlog_append(struct outlog_writer *writer, enum outlog_stream stream, const void *bytes,
 		  uint32_t len) NODISCARD;
-/* The last frame, fsynced: "code=N" or "signal=N", then " reason=…". */
+/* The last frame: "code=N" or "signal=N", then " reason=…". Readable at once; on disk after
+ * outlog_sync. */
 int outlog_append_exit(struct outlog_writer *writer, const char *text) NODISCARD;
+int outlog_sync(struct outlog_writer *writer) NODISCARD;
 
 struct outlog_reader {
 	int dir_fd; /* owned */
