@@ -96,7 +96,7 @@ int ask_grant(const char *state_dir, struct ask_mount *mount, struct err *err)
 	return 0;
 }
 
-int ask_purge(const char *state_dir, struct err *err)
+int ask_stop_all(const char *state_dir, bool purge, struct err *err)
 {
 	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	auto_wire_out struct wire_out out;
@@ -104,7 +104,7 @@ int ask_purge(const char *state_dir, struct err *err)
 
 	wire_begin(&out, WIRE_STOP_ALL, 1);
 	wire_put_u64(&out, FIELD_GRACE_MS, 0);
-	wire_put_u64(&out, FIELD_PURGE, 1);
+	wire_put_u64(&out, FIELD_PURGE, purge);
 	if (ask(state_dir, &out, bytes, STOP_TIMEOUT_MS, &answer, err) < 0)
 		return -1;
 	wire_msg_done(&answer);

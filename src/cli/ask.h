@@ -20,6 +20,6 @@ int ask_mount_parse(const char *text, struct ask_mount *ret, struct err *err) NO
 void ask_mount_done(struct ask_mount *mount);
 /* Opens the source with our own rights and hands it over. */
 int ask_grant(const char *state_dir, struct ask_mount *mount, struct err *err) NODISCARD;
-/* Ends every sandbox of a temporary state directory at once, removes what they and images stored,
- * and ends its daemon and its broker. */
-int ask_purge(const char *state_dir, struct err *err) NODISCARD;
+/* Ends every sandbox of the state directory at once, its daemon and its broker. purge: what
+ * sandboxes and images stored goes too. */
+int ask_stop_all(const char *state_dir, bool purge, struct err *err) NODISCARD;

@@ -77,30 +77,33 @@ static void end_serve(struct guardian *guardian, int signal_number)
 		(void)kill(guardian->serve, signal_number);
 }
 
-static void remove_owned(const struct guardian *guardian)
+/* Removes our sandbox if we did not manage to. True when no other one of this directory lives: then
+ * all of it may end, also what the daemon keeps ready for the next. */
+static bool remove_owned(const struct guardian *guardian)
 {
 	struct cli cli = {.state_dir = (char *)guardian->state_dir};
-
-	if (guardian->owned[0] == '\0')
-		return;
-	http_init(&cli.http);
 	auto_free char *target = client_target("/sandboxes/%s?force=true", guardian->owned);
+	auto_json json_t *page = NULL;
 
+	http_init(&cli.http);
+	cli.http.wait_ms = END_MS;
 	/* Best effort: with the daemon gone the sandbox stays and `cloche stop` ends it. */
-	(void)!client_json(&cli, "DELETE", target, NULL, NULL);
+	if (guardian->owned[0] != '\0')
+		(void)!client_json(&cli, "DELETE", target, NULL, NULL);
+	int r = client_get(&cli, "/api/v1/sandboxes?state=creating,running,stopping", &page);
+
 	http_close(&cli.http);
+	return r == 0 && json_array_size(json_object_get(page, "items")) == 0;
 }
 
 static void clean_up(struct guardian *guardian)
 {
 	struct err ignored = {0};
+	bool ends_all = guardian->is_temporary || remove_owned(guardian);
 
-	if (guardian->is_temporary)
-		/* When the broker does not answer, the signals below end it. */
-		(void)!ask_purge(guardian->state_dir, &ignored);
-	else
-		remove_owned(guardian);
-	if (!guardian->is_temporary || !wait_for_serve(guardian, END_MS))
+	/* When the broker does not answer, the signals below end it. */
+	if (!ends_all || ask_stop_all(guardian->state_dir, guardian->is_temporary, &ignored) < 0 ||
+	    !wait_for_serve(guardian, END_MS))
 		end_serve(guardian, SIGTERM);
 	if (!wait_for_serve(guardian, END_MS)) {
 		end_serve(guardian, SIGKILL);
