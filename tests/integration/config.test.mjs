@@ -136,6 +136,43 @@ describe('doctor', () => {
 	});
 });
 
+describe('where the state directory lies', () => {
+	test('below a folder that only root may enter', async () => {
+		const cloche = new Daemon();
+		fs.chmodSync(cloche.folder, 0o700);
+		try {
+			await cloche.serve();
+			assert.equal(await cloche.ok(['run', '--', 'echo', 'served']), 'served\n');
+			await cloche.stop();
+		} finally {
+			await cloche.discard();
+		}
+	});
+
+	test('with a path longer than a socket address', async () => {
+		const cloche = new Daemon();
+		cloche.state = path.join(cloche.folder, 'long'.repeat(40), 'state');
+		cloche.socket = path.join(cloche.state, 'cloche.sock');
+		cloche.env.CLOCHE_STATE = cloche.state;
+		try {
+			const ended = cloche.cli(['run', '--', 'echo', 'served']);
+			assert.equal((await ended).stdout, 'served\n', (await ended).stderr);
+		} finally {
+			cloche.remove();
+		}
+	});
+
+	test('one that others may write is refused', async () => {
+		const cloche = new Daemon({ config: null });
+		fs.mkdirSync(cloche.state);
+		fs.chmodSync(cloche.state, 0o777);
+		const result = await cloche.cli(['serve'], { ms: 10000 });
+		assert.notEqual(result.code, 0);
+		assert.match(result.stderr, /state/);
+		cloche.remove();
+	});
+});
+
 describe('help', () => {
 	test('every command explains itself with an example', async () => {
 		const top = await run(clocheBin(), ['help']);

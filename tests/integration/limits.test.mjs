@@ -82,6 +82,12 @@ describe('limits', () => {
 		assert.equal((await cloche.api('DELETE', `/sandboxes/${own.id}?force=1`)).status, 204);
 	});
 
+	test('a small disk with the usual number of files', async () => {
+		const own = await cloche.create({ limits: { disk: '16M' } });
+		assert.equal((await cloche.exec(own.id, 'echo x > f; cat f')).stdout, 'x\n');
+		await cloche.get('DELETE', `/sandboxes/${own.id}?force=1`);
+	});
+
 	test('open files', async () => {
 		const result = await bomb('nofile=256');
 		assert.equal(result.exitCode, 0, result.stdout);
