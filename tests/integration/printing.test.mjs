@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { Daemon, withDaemon } from './lib.mjs';
+import { clocheBin, run, withDaemon } from './lib.mjs';
 
 describe('printing', () => {
 	const cloche = withDaemon({ before, after });
@@ -40,11 +40,9 @@ describe('printing', () => {
 });
 
 describe('private daemons', () => {
-	test('side by side on one directory', async () => {
-		const cloche = new Daemon({ config: null });
-		const results = await Promise.all([1, 2, 3].map((i) => cloche.cli(['run', '--', 'echo', String(i)])));
+	test('side by side, each with a directory of its own', async () => {
+		const { CLOCHE_STATE: _, ...env } = process.env;
+		const results = await Promise.all([1, 2, 3].map((i) => run(clocheBin(), ['run', '--', 'echo', String(i)], { env })));
 		assert.deepEqual(results.map((one) => one.stdout), ['1\n', '2\n', '3\n'], results.map((one) => one.stderr).join(''));
-		await cloche.assertNothingLeft();
-		cloche.remove();
 	});
 });
