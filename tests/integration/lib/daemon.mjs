@@ -48,7 +48,10 @@ export class Daemon {
 
 	static async start(options) {
 		const daemon = new Daemon(options);
-		await daemon.serve();
+		await daemon.serve().catch(async (error) => {
+			await daemon.discard();
+			throw error;
+		});
 		return daemon;
 	}
 
