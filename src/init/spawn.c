@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +122,8 @@ static int become_command(const struct command *command, struct err *err)
 	if (set_stdio(command, err) < 0)
 		return -1;
 	volunteer_for_oom();
+	if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
+		return err_sys(err, errno, "take the ordinary priority");
 	int r = caps_drop_bounding();
 	if (r < 0)
 		return err_sys(err, -r, "empty the capability sets");
@@ -181,18 +184,17 @@ static NORETURN void shim_fail(const struct command *command, const struct err *
 	_exit(0);
 }
 
-/* Waits for the command, reaping whatever else became our child meanwhile. */
+/* Waits for the command and says how it ended, reaping whatever else became our child. Stays while
+ * something the command left behind lives: by us it can be found and killed. */
 static NORETURN void shim_wait(const struct command *command, pid_t leader)
 {
 	for (;;) {
 		int status;
 		pid_t pid = waitpid(-1, &status, 0);
-		if (pid == leader) {
+		if (pid == leader)
 			send_status(command, WIRE_S_EXITED, status, NULL);
-			_exit(0);
-		}
 		if (pid < 0 && errno != EINTR)
-			_exit(1);
+			_exit(0);
 	}
 }
 

@@ -21,7 +21,7 @@ enum {
 	FREEZE_TIMEOUT_MS = 500,
 	KILL_AGAIN_MS = 1000,
 	OOM_EXIT_CODE = 128 + SIGKILL,
-	ARGV_KEPT_BYTES = 8192, /* of one exec: a thousand of them must fit a keeper's memory */
+	ARGV_KEPT_BYTES = 2048, /* of one exec: a list of all must fit LIMIT_KEEPER_QUEUE_BYTES */
 };
 
 struct exec *exec_find(struct keeper *keeper, const char *id)
@@ -350,7 +350,6 @@ void exec_finish(struct exec *exec)
 	if (outlog_append_exit(&exec->log, text) < 0)
 		log_warn("cannot record an exec's end", LOG_STR("exec", exec->id));
 	loop_timer_stop(&exec->timeout);
-	relay_end(exec);
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_K_EXIT, 0);
 	exec_put_info(exec, &out);
@@ -359,6 +358,7 @@ void exec_finish(struct exec *exec)
 	/* After the word is out: the daemon stores it itself before it answers anybody. */
 	if (outlog_sync(&exec->log) < 0)
 		log_warn("an exec's end may not be on disk", LOG_STR("exec", exec->id));
+	relay_end(exec);
 	relay_update(exec);
 	keeper_exec_ended(keeper);
 }

@@ -21,7 +21,7 @@
 #include "os/ns.h"
 #include "os/seccomp.h"
 
-enum { CONTROL_FD = 3, SPAWN_FD = 4, PROGRAM_FD = 5, AGENT_ID = 1000 };
+enum { CONTROL_FD = 3, SPAWN_FD = 4, PROGRAM_FD = 5, AGENT_ID = 1000, OWN_NICE = -15 };
 
 /* Never above the hard limit we have: raising it needs CAP_SYS_RESOURCE, which root may lack. */
 static int set_rlimit(int which, uint64_t value)
@@ -107,6 +107,9 @@ int isolate_init(const struct slot *slot, int userns_fd, int control_fd, int spa
 	int r = set_rlimits(slot);
 	if (r < 0)
 		return err_sys(err, -r, "set resource limits");
+	/* Init and the spawner must get a turn among however many that spin inside; commands start at the
+	 * ordinary priority again. Where this is refused, starting a command is slow under load. */
+	(void)setpriority(PRIO_PROCESS, 0, OWN_NICE);
 	(void)umask(022);
 	(void)setsid(); /* fails only if we lead a session already, which is as good */
 	/* fds first: the user namespace could not open /dev/null of the parent afterwards in all cases. */

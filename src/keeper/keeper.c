@@ -136,11 +136,22 @@ static void on_grace(struct loop_timer *timer, void *ctx)
 	loop_timer_in(keeper->loop, &keeper->stop, INIT_EXIT_MS, on_init_late, keeper);
 }
 
+/* A second request can only make the grace shorter: who waits for a long one may lose patience. */
+static void end_sooner(struct keeper *keeper, uint64_t grace_ms)
+{
+	if (keeper->launch.control[0] >= 0 && grace_ms < keeper->grace_ms)
+		loop_timer_in(keeper->loop, &keeper->stop, grace_ms, on_grace, keeper);
+	keeper->grace_ms = MIN(keeper->grace_ms, grace_ms);
+}
+
 void keeper_end(struct keeper *keeper, const char *reason, uint64_t grace_ms)
 {
-	if (keeper->end_reason)
+	if (keeper->end_reason) {
+		end_sooner(keeper, grace_ms);
 		return;
+	}
 	keeper->end_reason = reason;
+	keeper->grace_ms = grace_ms;
 	struct err err = {0};
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_I_SIGNAL_ALL, keeper_next_request(keeper));
@@ -176,6 +187,8 @@ static void on_spawn(struct loop_source *source, uint32_t events, void *ctx)
 	struct keeper *keeper = ctx;
 	struct wire_msg msg;
 	int r = wire_recv(source->fd, keeper->bytes, LIMIT_WIRE_BYTES, &msg);
+	if (r == -EAGAIN)
+		return;
 	if (r <= 0) {
 		loop_remove(&keeper->spawn); /* init is gone too, or will be */
 		return;

@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,7 +33,12 @@
 #include "wire/wire.h"
 
 /* INIT_ID: what init and the spawner are inside, where there is a range. */
-enum { READY_TIMEOUT_MS = 20000, AGENT_ID = 1000, INIT_ID = 60999 };
+enum {
+	READY_TIMEOUT_MS = 20000,
+	SPAWN_QUEUE_BYTES = 4 * 1024 * 1024,
+	AGENT_ID = 1000,
+	INIT_ID = 60999,
+};
 
 static void note(struct launch *launch, const char *fmt, ...) PRINTF(2, 3);
 
@@ -208,6 +214,13 @@ static int step_sockets(struct launch *launch, struct err *err)
 		r = wire_pair(launch->spawn);
 	if (r >= 0)
 		r = wire_know_sender(launch->spawn[0]);
+	/* The spawner shares the workload's processor time: waiting for it to read would hand our own
+	 * to whoever spins inside. Room for many requests instead, and a refusal beyond it. */
+	int room = SPAWN_QUEUE_BYTES;
+	if (r >= 0)
+		r = io_set_nonblock(launch->spawn[0], true);
+	if (r >= 0 && setsockopt(launch->spawn[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
+		room = 0; /* the default has room for some */
 	return r < 0 ? err_sys(err, -r, "make the sockets to init") : 0;
 }
 

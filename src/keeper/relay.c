@@ -42,7 +42,7 @@ static bool is_over_window(const struct exec *exec)
 {
 	/* What comes after the end is thrown away, so nobody needs to keep up with it. */
 	return exec->is_attached && exec->state != EXEC_ENDED &&
-	       exec->log.offset > exec->acked + LIMIT_OUTPUT_WINDOW_BYTES;
+	       exec->log.offset - exec->acked > LIMIT_OUTPUT_WINDOW_BYTES;
 }
 
 static void on_rate(struct loop_timer *timer, void *ctx)

@@ -14,7 +14,13 @@
 #include "base/mem.h"
 #include "keeper/state.h"
 
-enum { CONNECTIONS_MAX = 8, DRAIN_MS = 500, DEFAULT_GRACE_MS = 2000, SIGNAL_MAX = 64 };
+enum {
+	CONNECTIONS_MAX = 8,
+	DRAIN_MS = 500,
+	DEFAULT_GRACE_MS = 2000,
+	SIGNAL_MAX = 64,
+	ACCEPT_AGAIN_MS = 200,
+};
 
 struct packet {
 	struct packet *next;
@@ -135,20 +141,39 @@ static bool is_anyone_full(const struct keeper *keeper)
 	return false;
 }
 
+/* A full socket gets no news, so that they cannot pile up: later ones say the newest offset anyway. */
+static void tell_output(struct conn *conn, const struct exec *exec)
+{
+	conn->is_behind |= conn->first != NULL;
+	if (conn->first)
+		return;
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_OUTPUT, 0);
+	wire_put_str(&out, FIELD_EXEC, exec->id);
+	wire_put_u64(&out, FIELD_OFFSET, exec->log.offset);
+	conn_send(conn, &out);
+}
+
 void serve_flush_output(struct keeper *keeper)
 {
-	/* News wait while a socket is full: the next one says the newest offset anyway. */
-	if (is_anyone_full(keeper))
-		return;
 	for (struct exec *exec = keeper->execs; exec; exec = exec->next) {
 		if (!exec->is_output_news)
 			continue;
 		exec->is_output_news = false;
-		auto_wire_out struct wire_out out;
-		wire_begin(&out, WIRE_K_OUTPUT, 0);
-		wire_put_str(&out, FIELD_EXEC, exec->id);
-		wire_put_u64(&out, FIELD_OFFSET, exec->log.offset);
-		serve_send(keeper, NULL, &out);
+		for (struct conn *conn = keeper->conns; conn; conn = conn->next)
+			tell_output(conn, exec);
+	}
+}
+
+/* What it missed, now that it takes messages again. Ended execs said their last offset at the end. */
+static void catch_up(struct conn *conn)
+{
+	if (conn->first || !conn->is_behind)
+		return;
+	conn->is_behind = false;
+	for (struct exec *exec = conn->keeper->execs; exec; exec = exec->next) {
+		if (exec->state == EXEC_RUNNING)
+			tell_output(conn, exec);
 	}
 }
 
@@ -232,7 +257,7 @@ static int on_attach(struct request *request, struct err *err)
 		return -1;
 	exec->is_attached = wire_u64(request->msg, FIELD_ATTACHED, 0) != 0;
 	if (exec->is_attached)
-		exec->acked = wire_u64(request->msg, FIELD_OFFSET, exec->log.offset);
+		exec->acked = MIN(wire_u64(request->msg, FIELD_OFFSET, UINT64_MAX), exec->log.offset);
 	relay_update(exec);
 	return 0;
 }
@@ -242,7 +267,7 @@ static int on_ack(struct request *request, struct err *err)
 	struct exec *exec = wanted_exec(request, err);
 	if (!exec)
 		return -1;
-	exec->acked = MAX(exec->acked, wire_u64(request->msg, FIELD_OFFSET, 0));
+	exec->acked = MIN(MAX(exec->acked, wire_u64(request->msg, FIELD_OFFSET, 0)), exec->log.offset);
 	relay_update(exec);
 	return 0;
 }
@@ -351,10 +376,9 @@ static void dispatch(struct conn *conn, const struct wire_msg *msg)
 static void on_conn(struct loop_source *source, uint32_t events, void *ctx)
 {
 	struct conn *conn = ctx;
-	struct keeper *keeper = conn->keeper;
 	if (events & EPOLLOUT) {
 		conn_flush(conn);
-		serve_flush_output(keeper);
+		catch_up(conn);
 	}
 	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return;
@@ -371,12 +395,20 @@ static void on_conn(struct loop_source *source, uint32_t events, void *ctx)
 	free(bytes);
 }
 
+static void on_accept_again(struct loop_timer *timer, void *ctx);
+
 static void on_listener(struct loop_source *source, uint32_t events, void *ctx)
 {
 	struct keeper *keeper = ctx;
 	uid_t uid;
 	pid_t pid;
 	auto_close int sock = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (sock < 0 && (errno == EMFILE || errno == ENFILE)) {
+		/* Whoever waits would wake us again and again: look when something was closed. */
+		loop_remove(&keeper->listener);
+		loop_timer_in(keeper->loop, &keeper->accept_again, ACCEPT_AGAIN_MS, on_accept_again,
+			      keeper);
+	}
 	if (sock < 0 || wire_peer(sock, &uid, &pid) < 0)
 		return;
 	if ((uid != 0 && uid != keeper->slot.daemon_uid) || conn_count(keeper) == CONNECTIONS_MAX)
@@ -392,6 +424,13 @@ static void on_listener(struct loop_source *source, uint32_t events, void *ctx)
 		conn_free(conn);
 }
 
+static void on_accept_again(struct loop_timer *timer, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	if (serve_start(keeper) < 0)
+		loop_timer_in(keeper->loop, timer, ACCEPT_AGAIN_MS, on_accept_again, keeper);
+}
+
 int serve_start(struct keeper *keeper)
 {
 	return loop_add(keeper->loop, &keeper->listener, keeper->launch.listener, EPOLLIN, on_listener,
@@ -401,6 +440,7 @@ int serve_start(struct keeper *keeper)
 void serve_done(struct keeper *keeper)
 {
 	loop_remove(&keeper->listener);
+	loop_timer_stop(&keeper->accept_again);
 	while (keeper->conns)
 		conn_free(keeper->conns);
 }

@@ -23,6 +23,7 @@ struct conn {
 	struct loop_source source;
 	struct packet *first, *last; /* not yet sent */
 	size_t queued_bytes;
+	bool is_behind; /* was not told of output while its socket was full */
 };
 
 enum exec_state {
@@ -79,12 +80,13 @@ struct keeper {
 	struct exec *execs;
 	size_t exec_count;
 	struct meter meter;
-	struct loop_timer sample, deadline, stop;
+	struct loop_timer sample, deadline, stop, accept_again;
 	uint8_t *bytes;         /* one received message */
 	uint64_t init_request;  /* numbers of our requests to init */
 	uint64_t output_bytes;
 	uint64_t started_boot_ms;
 	const char *end_reason; /* set once, when the end begins */
+	uint64_t grace_ms;      /* of that end */
 };
 
 /* keeper.c */

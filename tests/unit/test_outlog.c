@@ -1,5 +1,6 @@
 #include "wire/outlog.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -92,6 +93,43 @@ TEST(the_oldest_goes_and_a_gap_says_so)
 	open_both(&writer, &reader, 0);
 	append_total(&writer, (uint64_t)LIMIT_OUTPUT_SEGMENT_BYTES * (LIMIT_OUTPUT_SEGMENTS + 5));
 	CHECK(writer.oldest > 0);
+	CHECK_INT(read_all(&reader, 0, &gaps), writer.offset);
+	CHECK_INT(gaps, 1);
+	close_both(&writer, &reader);
+}
+
+static uint64_t bytes_on_disk(const char *name, uint64_t *ret_files)
+{
+	uint64_t total = 0;
+	DIR *dir = opendir(name);
+	CHECK(dir != NULL);
+	*ret_files = 0;
+	for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+		struct stat st;
+		CHECK_INT(fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW), 0);
+		if (!S_ISREG(st.st_mode))
+			continue;
+		total += (uint64_t)st.st_size;
+		*ret_files += 1;
+	}
+	(void)closedir(dir);
+	return total;
+}
+
+/* A command that writes byte by byte must not fill the disk with headers. */
+TEST(small_records_take_no_more_files_than_large_ones)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	uint64_t files;
+	unsigned gaps;
+	open_both(&writer, &reader, 0);
+	for (int i = 0; i < 4 * 1024 * 1024; i += 8)
+		CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "12345678", 8), 0);
+	CHECK(bytes_on_disk(test_dir(), &files) <= (uint64_t)18 * LIMIT_OUTPUT_SEGMENT_BYTES);
+	CHECK(files <= LIMIT_OUTPUT_SEGMENTS + 1);
+	/* What an attached reader may lag behind is all there. */
+	CHECK(writer.offset - writer.oldest > LIMIT_OUTPUT_WINDOW_BYTES + LIMIT_CHUNK_BYTES);
 	CHECK_INT(read_all(&reader, 0, &gaps), writer.offset);
 	CHECK_INT(gaps, 1);
 	close_both(&writer, &reader);
