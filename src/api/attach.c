@@ -1,18 +1,11 @@
-/*
- * A terminal or the streams of a command over WebSocket, protocol cloche.v1: binary messages
- * whose first byte is a channel. Many may look, one may write; the writer's pace
- * is the command's.
- */
+#include "api/attach.h"
+
 #include <string.h>
 
-#include "api/call.h"
 #include "api/encode.h"
-#include "api/tail.h"
-#include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "http/request.h"
-#include "http/ws.h"
 #include "store/store.h"
 
 #define PROTOCOL "cloche.v1"
@@ -27,21 +20,10 @@ enum channel {
 	CHANNEL_GAP,    /* from us: u64 little-endian, where output goes on */
 };
 
-struct attach {
-	struct api *api;
-	struct ws *ws;
-	struct tail tail;
-	bool is_readonly;
-	struct buf input; /* taken from the client, not yet by the command */
-	bool has_eof;
-	struct outlog_record record; /* did not fit */
-	bool has_record;
-	bool has_ended;
-};
-
-static void attach_free(struct attach *attach)
+void attach_free(struct attach *attach)
 {
-	tail_done(&attach->tail);
+	if (attach->tail.api)
+		tail_done(&attach->tail);
 	buf_done(&attach->input);
 	ws_free(attach->ws);
 	mem_freep(&attach);
@@ -62,6 +44,15 @@ static int send_end(struct attach *attach, const struct tail_exit *end)
 	return ws_send(attach->ws, false, &channel, 1, text, strlen(text));
 }
 
+/* Said here, or by whoever wants to do something first. */
+static int tell_end(struct attach *attach, const struct tail_exit *end)
+{
+	if (!attach->ops)
+		return send_end(attach, end);
+	attach->ops->on_end(attach, end, attach->ctx);
+	return 0;
+}
+
 static int send_record(struct attach *attach, const struct outlog_record *record)
 {
 	uint8_t head[9];
@@ -69,7 +60,7 @@ static int send_record(struct attach *attach, const struct outlog_record *record
 
 	if (record->stream == OUTLOG_EXIT) {
 		tail_parse_exit(record, &end);
-		return send_end(attach, &end);
+		return tell_end(attach, &end);
 	}
 	if (record->stream == OUTLOG_GAP) {
 		head[0] = CHANNEL_GAP;
@@ -95,7 +86,7 @@ static void end_without_record(struct attach *attach)
 		else
 			memcpy(end.reason, final->reason, strlen(final->reason) + 1);
 	}
-	if (send_end(attach, &end) < 0)
+	if (tell_end(attach, &end) < 0)
 		log_debug("a client did not hear of the end");
 }
 
@@ -124,7 +115,7 @@ static void pump(struct attach *attach)
 		attach->has_ended = true;
 	}
 	tail_ack(&attach->tail);
-	if (attach->has_ended)
+	if (attach->has_ended && (!attach->ops || err.code != ERR_OK))
 		ws_close(attach->ws, err.code == ERR_OK ? WS_NORMAL : WS_INTERNAL, err.msg);
 }
 
@@ -132,13 +123,16 @@ static void on_ready(struct tail *tail, void *ctx)
 {
 	struct attach *attach = ctx;
 
-	if (attach->ws && !attach->has_record)
+	if (attach->ws && attach->is_started && !attach->has_record)
 		pump(attach);
 }
 
 static void on_writable(struct ws *ws, void *ctx)
 {
-	pump(ctx);
+	struct attach *attach = ctx;
+
+	if (attach->is_started)
+		pump(attach);
 }
 
 /* --- from the client --- */
@@ -148,6 +142,10 @@ static void pour(struct attach *attach)
 	struct engine *engine = attach->api->engine;
 	ssize_t taken;
 
+	if (!attach->is_started) {
+		ws_pause(attach->ws, buf_len(&attach->input) > 0);
+		return;
+	}
 	if (buf_len(&attach->input) == 0 && !attach->has_eof)
 		return;
 	taken = engine->ops->input(engine, &attach->tail.watch, buf_head(&attach->input),
@@ -191,12 +189,16 @@ static void on_message(struct ws *ws, bool is_text, const uint8_t *bytes, size_t
 	struct engine *engine = attach->api->engine;
 	struct tail *tail = &attach->tail;
 
-	if (is_text || len < 1) {
+	if (is_text && attach->ops) {
+		attach->ops->on_text(attach, (const char *)bytes, len, attach->ctx);
+	} else if (is_text || len < 1) {
 		ws_close(ws, WS_POLICY, "binary messages with a channel are spoken here");
 	} else if (attach->is_readonly) {
 		ws_close(ws, WS_POLICY, "this is a read-only connection");
 	} else if (bytes[0] == CHANNEL_STDIN) {
 		on_input(attach, bytes + 1, len - 1);
+	} else if (!attach->is_started) {
+		/* A resize or signal for a command that does not run yet: it was asked for anew. */
 	} else if (bytes[0] == CHANNEL_RESIZE && len == 5) {
 		const struct exec_size size = {bytes[1] | (uint64_t)bytes[2] << 8,
 		                               bytes[3] | (uint64_t)bytes[4] << 8};
@@ -210,9 +212,16 @@ static void on_message(struct ws *ws, bool is_text, const uint8_t *bytes, size_t
 	}
 }
 
+static void gone(struct attach *attach)
+{
+	if (attach->ops)
+		attach->ops->on_gone(attach, attach->ctx);
+	attach_free(attach);
+}
+
 static void on_close(struct ws *ws, void *ctx)
 {
-	attach_free(ctx);
+	gone(ctx);
 }
 
 static void on_open(struct ws *ws, void *ctx)
@@ -220,17 +229,76 @@ static void on_open(struct ws *ws, void *ctx)
 	struct attach *attach = ctx;
 
 	if (!ws) {
-		attach_free(attach);
+		gone(attach);
 		return;
 	}
 	attach->ws = ws;
+	if (attach->is_started)
+		pump(attach);
+}
+
+/* --- for the handlers --- */
+
+struct attach *attach_new(struct api *api, bool is_readonly, const struct attach_ops *ops, void *ctx)
+{
+	struct attach *attach = mem_new(struct attach);
+
+	attach->api = api;
+	attach->is_readonly = is_readonly;
+	attach->ops = ops;
+	attach->ctx = ctx;
+	buf_init(&attach->input, 2 * WS_MESSAGE_BYTES);
+	return attach;
+}
+
+void attach_target(struct attach *attach, const char *sandbox, const char *exec)
+{
+	static const struct tail_ops ops = {on_ready, on_room};
+
+	tail_init(&attach->tail, attach->api,
+	          &(struct tail_target){sandbox, exec,
+	                                attach->is_readonly ? 0 : TAIL_HOLD | TAIL_WRITER},
+	          &ops, attach);
+}
+
+int attach_check(const struct call *call, struct err *err)
+{
+	return ws_check(call->request, PROTOCOL, err);
+}
+
+void attach_accept(struct attach *attach, struct call *call)
+{
+	static const struct ws_ops ops = {on_message, on_writable, on_close};
+
+	ws_accept(call->request, PROTOCOL, &ops, on_open, attach);
+	call_done(call);
+}
+
+void attach_start(struct attach *attach)
+{
+	attach->is_started = true;
+	pour(attach);
 	pump(attach);
+}
+
+void attach_finish(struct attach *attach, const struct tail_exit *end)
+{
+	if (send_end(attach, end) < 0)
+		log_debug("a client did not hear of the end");
+	ws_close(attach->ws, WS_NORMAL, "");
+}
+
+void attach_say(struct attach *attach, json_t *json)
+{
+	auto_free char *text = json_dumps(json, JSON_COMPACT);
+
+	json_decref(json);
+	if (ws_send(attach->ws, true, NULL, 0, text, strlen(text)) < 0)
+		log_debug("a client did not hear a message");
 }
 
 void handle_exec_attach(struct call *call)
 {
-	static const struct tail_ops tail_ops = {on_ready, on_room};
-	static const struct ws_ops ws_ops = {on_message, on_writable, on_close};
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	auto_(exec_freep) struct exec *exec = NULL;
 	struct err err = {0};
@@ -238,20 +306,14 @@ void handle_exec_attach(struct call *call)
 
 	if (call_exec(call, &sandbox, &exec) < 0)
 		return;
-	attach = mem_new(struct attach);
-	attach->api = call->api;
-	attach->is_readonly = call_query_bool(call, "readonly");
-	buf_init(&attach->input, 2 * WS_MESSAGE_BYTES);
-	tail_init(&attach->tail, call->api,
-	          &(struct tail_target){sandbox->id.text, exec->id.text,
-	                                attach->is_readonly ? 0 : TAIL_HOLD | TAIL_WRITER},
-	          &tail_ops, attach);
-	if (ws_check(call->request, PROTOCOL, &err) < 0 ||
+	attach = attach_new(call->api, call_query_bool(call, "readonly"), NULL, NULL);
+	attach_target(attach, sandbox->id.text, exec->id.text);
+	if (attach_check(call, &err) < 0 ||
 	    tail_join(&attach->tail, call_query_u64(call, "offset", 0), &err) < 0) {
 		attach_free(attach);
 		call_fail(call, &err);
 		return;
 	}
-	ws_accept(call->request, PROTOCOL, &ws_ops, on_open, attach);
-	call_done(call);
+	attach->is_started = true;
+	attach_accept(attach, call);
 }

@@ -61,6 +61,8 @@ struct session {
 	int signal_fd;
 	bool input_open;
 	bool ended; /* result is filled */
+	bool failed; /* the daemon said why in cli->err */
+	char exec[LIMIT_ID_LEN + 1]; /* of a run, once it is known */
 	uint64_t interrupt_ms;
 	int interrupts;
 };
@@ -232,6 +234,29 @@ static int on_gap(struct session *session, const uint8_t *bytes, size_t len)
 	return 0;
 }
 
+/* Of a run: what was made, or why not. */
+static int on_text(struct session *session, const uint8_t *bytes, size_t len)
+{
+	auto_json json_t *text = json_loadb((const char *)bytes, len, JSON_REJECT_DUPLICATES, NULL);
+	const json_t *sandbox = json_object_get(text, "sandbox");
+	const json_t *problem = json_object_get(text, "error");
+	struct attach_result *result = session->result;
+
+	if (problem != NULL) {
+		client_set_problem(session->cli, problem);
+		session->failed = true;
+		session->ended = true;
+		return 0;
+	}
+	if (!str_copy(result->sandbox, sizeof(result->sandbox), client_str(sandbox, "id")) ||
+	    !str_copy(session->exec, sizeof(session->exec),
+	              client_str(json_object_get(text, "exec"), "id")))
+		return -EPROTO;
+	json_decref(result->limits);
+	result->limits = json_incref(json_object_get(sandbox, "limits"));
+	return 0;
+}
+
 static int on_frame(struct session *session, const uint8_t *bytes, size_t len)
 {
 	if (len == 0)
@@ -270,6 +295,8 @@ static int decode(struct session *session)
 			return -ECONNRESET;
 		if (message.opcode == WS_PING)
 			r = ws_encode(&session->out, WS_PONG, -1, message.bytes, message.len);
+		else if (message.opcode == WS_TEXT)
+			r = on_text(session, message.bytes, message.len);
 		else if (message.opcode != WS_PONG)
 			r = on_frame(session, message.bytes, message.len);
 		buf_consume(&session->in, used);
@@ -299,13 +326,28 @@ static int on_socket(struct session *session, short events)
 	return 0;
 }
 
+/* A run that has begun is followed like any command; its maker is another daemon. */
+static char *session_target(struct session *session)
+{
+	const struct attach_spec *spec = session->spec;
+	bool is_run = spec->run != NULL;
+
+	if (is_run && session->exec[0] == '\0')
+		return client_target("/run");
+	char *target = client_target("/sandboxes/%s/execs/%s/attach",
+	                             is_run ? session->result->sandbox : spec->sandbox,
+	                             is_run ? session->exec : spec->exec);
+
+	session->result->is_ours = is_run;
+	client_query_u64(&target, "offset", session->offset);
+	client_query(&target, "readonly", spec->read_only ? "true" : NULL);
+	return target;
+}
+
 static int session_connect(struct session *session)
 {
-	auto_free char *target = client_target("/sandboxes/%s/execs/%s/attach",
-	                                       session->spec->sandbox, session->spec->exec);
+	auto_free char *target = session_target(session);
 
-	client_query_u64(&target, "offset", session->offset);
-	client_query(&target, "readonly", session->spec->read_only ? "true" : NULL);
 	http_close(&session->http);
 	buf_reset(&session->in);
 	buf_reset(&session->out);
@@ -331,6 +373,9 @@ static int session_connect(struct session *session)
 	if (buf_put(&session->in, buf_head(&session->http.in), buf_len(&session->http.in)) < 0 ||
 	    io_set_nonblock(session->http.fd, true) < 0)
 		return err_set(err, ERR_PROTOCOL, "the stream cannot be used");
+	if (session->spec->run != NULL && session->exec[0] == '\0' &&
+	    ws_encode(&session->out, WS_TEXT, -1, session->spec->run, strlen(session->spec->run)) < 0)
+		return err_set(err, ERR_TOO_LARGE, "the command is too long");
 	if (session->spec->tty)
 		put_size(session);
 	if (session->spec->input && !session->input_open)
@@ -342,6 +387,10 @@ static int session_connect(struct session *session)
 static int reconnect(struct session *session)
 {
 	const struct timespec wait = {.tv_nsec = RECONNECT_WAIT_MS * 1000000L};
+
+	if (session->spec->run != NULL && session->exec[0] == '\0')
+		return err_set(&session->cli->err, ERR_UNAVAILABLE,
+		               "the daemon went while the command was being started");
 
 	for (int i = 0; i < RECONNECT_TRIES; i++) {
 		int pending = attach_pending_signal();
@@ -503,5 +552,5 @@ int attach_run(struct cli *cli, const struct attach_spec *spec, struct attach_re
 	term_restore();
 	if (spec->tty && (ret->detached || ret->interrupted != 0))
 		(void)fputc('\n', stderr); /* the program's line is not finished */
-	return r;
+	return session.failed ? -1 : r;
 }

@@ -6,12 +6,16 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "base/base.h"
 #include "base/err.h"
+#include "base/limits.h"
 #include "cli/cli.h"
 #include "cli/term.h"
 
 struct attach_spec {
+	const char *run;     /* not NULL: a RunRequest; sandbox and exec are made by the daemon */
 	const char *sandbox; /* id or name */
 	const char *exec;
 	bool tty;       /* raw mode, resizes; else signals are forwarded */
@@ -27,6 +31,11 @@ struct attach_result {
 	int exit_code;
 	int signal; /* 0: it exited by itself */
 	char reason[32];
+	/* Of a run: what was made ("" when it came to nothing), and whether it is ours to remove because
+	 * the daemon that would have done it is gone. The caller frees limits. */
+	char sandbox[LIMIT_ID_LEN + 1];
+	bool is_ours;
+	json_t *limits;
 };
 
 /* Blocks the signals a session handles and ignores SIGPIPE, from now on. A signal that arrives

@@ -109,6 +109,17 @@ static enum err_code code_from_name(const char *name)
 	return ERR_INTERNAL;
 }
 
+int client_set_problem(struct cli *cli, const json_t *problem)
+{
+	const char *detail = client_str(problem, "detail");
+
+	if (*detail == '\0')
+		detail = client_str(problem, "title");
+	if (*detail == '\0')
+		return 0;
+	return err_set(&cli->err, code_from_name(client_str(problem, "code")), "%s", detail);
+}
+
 int client_problem(struct cli *cli)
 {
 	auto_(buf_done) struct buf buf;
@@ -121,14 +132,10 @@ int client_problem(struct cli *cli)
 	cli->err = ignored;
 	auto_json json_t *problem = json_loadb((const char *)buf_head(&buf), buf_len(&buf),
 	                                       JSON_REJECT_DUPLICATES, NULL);
-	const char *detail = client_str(problem, "detail");
 
-	if (*detail == '\0')
-		detail = client_str(problem, "title");
-	if (*detail == '\0')
-		return err_set(&cli->err, ERR_PROTOCOL, "the daemon answered with status %d",
-		               status);
-	return err_set(&cli->err, code_from_name(client_str(problem, "code")), "%s", detail);
+	if (client_set_problem(cli, problem) < 0)
+		return -1;
+	return err_set(&cli->err, ERR_PROTOCOL, "the daemon answered with status %d", status);
 }
 
 static int check_status(struct cli *cli)

@@ -44,6 +44,8 @@ static inline int client_get(struct cli *cli, const char *target, json_t **ret)
 }
 /* Fills cli->err from the problem document of the answer at hand; returns -1. */
 int client_problem(struct cli *cli);
+/* Fills cli->err from a problem document and returns -1; 0 when it says nothing. */
+int client_set_problem(struct cli *cli, const json_t *problem);
 /* Reads on until an event is there. 1: *ret; 0: the stream ended; <0. */
 int client_next_event(struct cli *cli, struct sse *sse, struct sse_event *ret) NODISCARD;
 

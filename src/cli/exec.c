@@ -208,6 +208,22 @@ static int attach(struct cli *cli, const json_t *sandbox, const char *exec,
 	return attach_status(&result);
 }
 
+/* The body for a command somebody stays with. */
+static json_t *attached_body(struct cli *cli, const struct exec_options *options, char *const *argv,
+                             bool tty)
+{
+	auto_json json_t *body = request_body(options, argv, tty, &cli->err);
+
+	if (body == NULL)
+		return NULL;
+	if (json_object_set_new(body, "attach", json_true()) < 0 ||
+	    json_object_set_new(body, "stdin", json_boolean(!options->no_input)) < 0) {
+		err_set(&cli->err, ERR_INTERNAL, "out of memory");
+		return NULL;
+	}
+	return take_ptr(body);
+}
+
 int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options *options,
               char *const *argv)
 {
@@ -216,17 +232,37 @@ int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options 
 	if (cli->output != CLI_HUMAN)
 		return wait_and_print(cli, id, options, argv);
 	bool tty = wants_tty(options);
-	auto_json json_t *body = request_body(options, argv, tty, &cli->err);
+	auto_json json_t *body = attached_body(cli, options, argv, tty);
 	auto_json json_t *exec = NULL;
 
-	if (body == NULL)
-		return -1;
-	if (json_object_set_new(body, "attach", json_true()) < 0 ||
-	    json_object_set_new(body, "stdin", json_boolean(!options->no_input)) < 0)
-		return err_set(&cli->err, ERR_INTERNAL, "out of memory");
-	if (post(cli, id, body, &exec) < 0)
+	if (body == NULL || post(cli, id, body, &exec) < 0)
 		return -1;
 	return attach(cli, sandbox, client_str(exec, "id"), options, tty);
+}
+
+int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *options, char *const *argv,
+             char ret_ours[LIMIT_ID_LEN + 1])
+{
+	bool tty = wants_tty(options);
+	json_t *body = attached_body(cli, options, argv, tty);
+	auto_json json_t *wish = json_pack("{s:O, s:o}", "sandbox", sandbox, "exec", body);
+	auto_free char *text = wish == NULL ? NULL : json_dumps(wish, JSON_COMPACT);
+	struct attach_spec spec = {.run = text, .tty = tty, .input = !options->no_input};
+	struct attach_result result;
+
+	ret_ours[0] = '\0';
+	if (body == NULL)
+		return -1;
+	if (text == NULL)
+		return err_set(&cli->err, ERR_INTERNAL, "out of memory");
+	int r = attach_run(cli, &spec, &result);
+
+	if (result.is_ours)
+		memcpy(ret_ours, result.sandbox, sizeof(result.sandbox));
+	if (r >= 0 && result.interrupted == 0)
+		exec_explain(result.reason, result.limits, options->timeout_ms);
+	json_decref(result.limits);
+	return r < 0 ? -1 : attach_status(&result);
 }
 
 char *exec_newest(struct cli *cli, const char *sandbox, bool only_running)

@@ -102,11 +102,33 @@ static int create(struct cli *cli, struct run *run, json_t **ret)
 	return 0;
 }
 
+/* The usual way: the daemon makes the sandbox, and removes it when the command ends or we do. */
+static int run_by_daemon(struct cli *cli, struct run *run)
+{
+	auto_json json_t *body = cli_spec_to_json(cli, &run->spec);
+	const struct id mark_id = id_new("run");
+	char ours[LIMIT_ID_LEN + 1];
+
+	if (body == NULL)
+		return -1;
+	if (mark(body, mark_id.text) < 0)
+		return err_set(&cli->err, ERR_INTERNAL, "out of memory");
+	int status = exec_run(cli, body, &run->exec, cli->argv, ours);
+
+	if (status < 0)
+		(void)cli_is_interrupted(cli); /* the signal is taken: cleaning up waits again */
+	return ours[0] == '\0' ? status : remove_sandbox(cli, ours, status);
+}
+
 static int run_command(struct cli *cli, struct run *run)
 {
 	auto_json json_t *sandbox = NULL;
 
-	if (attach_guard(cli) < 0 || find_daemon(cli, run) < 0 || create(cli, run, &sandbox) < 0)
+	if (attach_guard(cli) < 0 || find_daemon(cli, run) < 0)
+		return -1;
+	if (!run->keep && cli->output == CLI_HUMAN)
+		return run_by_daemon(cli, run);
+	if (create(cli, run, &sandbox) < 0)
 		return -1;
 	const char *id = client_str(sandbox, "id");
 

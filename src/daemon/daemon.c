@@ -29,6 +29,7 @@
 #include "daemon/notes.h"
 #include "daemon/pool.h"
 #include "daemon/reconcile.h"
+#include "daemon/sweep.h"
 #include "http/server.h"
 #include "model/config.h"
 #include "runtime/broker_call.h"
@@ -243,6 +244,7 @@ static void on_ready(const struct err *err, void *ctx)
 		.ctx = daemon,
 		.max_connections = CONNECTIONS,
 		.header_timeout_ms = HEADER_MS,
+		.answered = daemon->fleet->metrics.answered,
 	};
 	struct err failed = *err;
 	struct event event;
@@ -257,6 +259,7 @@ static void on_ready(const struct err *err, void *ctx)
 	store_event_put(daemon->store, &event, NULL, NULL);
 	event_done(&event);
 	gallery_sweep(daemon->gallery);
+	sweep_start(daemon->fleet);
 	/* Not at once: a daemon that was started for one job has it done before it makes a stock. */
 	loop_timer_in(daemon->loop, &daemon->fill, FILL_AFTER_MS, on_fill, daemon);
 	log_info("serving", LOG_STR("state", daemon->state), LOG_INT("pid", getpid()));
@@ -292,11 +295,13 @@ static int start(struct daemon *daemon, int argc, char **argv, struct err *err)
 /* Requests first, then what they wait for; commits that are under way still find their owners. */
 static void finish(struct daemon *daemon)
 {
-	server_free(daemon->server);
 	if (daemon->api)
 		api_shut(daemon->api);
-	if (daemon->fleet)
+	server_free(daemon->server);
+	if (daemon->fleet) {
+		sweep_stop(daemon->fleet);
 		fleet_shut(daemon->fleet);
+	}
 	loop_timer_stop(&daemon->fill);
 	broker_call_free(daemon->broker);
 	runtime_free(daemon->runtime);

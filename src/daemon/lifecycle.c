@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "daemon/leftover.h"
 #include "daemon/live.h"
 #include "daemon/notes.h"
 #include "daemon/pool.h"
@@ -42,7 +43,36 @@ static bool is_cut_off(struct member *member, const struct err *err)
 /* Moves the row on, or says why not. */
 static int apply(struct member *member, enum sandbox_event event, struct err *err)
 {
-	return sandbox_apply(member->row->state, event, &member->row->state, err);
+	enum sandbox_state state;
+
+	if (sandbox_apply(member->row->state, event, &state, err) < 0)
+		return -1;
+	member_set_state(member, state);
+	return 0;
+}
+
+/* --- the broker --- */
+
+static void reap(struct member *member, bool keep_files, runtime_on_reaped on_reaped)
+{
+	struct runtime *runtime = member->fleet->runtime;
+
+	member->is_busy = true;
+	member->asked_us = io_boot_us();
+	runtime->ops->reap(runtime, member->row->id.text, keep_files, on_reaped,
+	                   member_ref(member));
+}
+
+/* The first thing in every answer of the broker. */
+static void answered(struct member *member, enum metrics_span span, const struct err *err)
+{
+	struct metrics *metrics = &member->fleet->metrics;
+
+	member->is_busy = false;
+	metrics_since(metrics, span, member->asked_us);
+	if (err->code != ERR_OK)
+		metrics_count(metrics, span == METRICS_REAP ? METRICS_REAP_FAILURES
+		                                            : METRICS_LAUNCH_FAILURES);
 }
 
 static void store_row(struct member *member, enum event_kind kind, store_on_done on_done)
@@ -106,14 +136,15 @@ static void on_undone(const struct err *err, void *ctx)
 	struct member *member = ctx;
 	struct err refused = {0};
 
-	member->is_busy = false;
+	answered(member, METRICS_REAP, err);
 	member->is_undone = err->code == ERR_OK;
 	if (is_cut_off(member, err))
 		return;
-	if (err->code != ERR_OK)
-		log_error(
-			"a failed start leaves something behind; removing the sandbox tries again",
-			LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+	if (err->code != ERR_OK && member->row->state != SANDBOX_REMOVING) {
+		log_error("a failed start leaves something behind; trying again",
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+		leftover_add(member->fleet, member->row->id.text, member->is_restart);
+	}
 	if (member->row->state == SANDBOX_REMOVING) {
 		member_answer(&member->start_waiters, NULL, &member->start_err);
 		continue_removal(member);
@@ -131,13 +162,9 @@ static void on_undone(const struct err *err, void *ctx)
 /* Takes down what the launch made. Files of an earlier life are kept. */
 static void undo_start(struct member *member, const struct err *err)
 {
-	struct runtime *runtime = member->fleet->runtime;
-
 	member->start_err = *err;
-	member->is_busy = true;
 	member_disconnect(member);
-	runtime->ops->reap(runtime, member->row->id.text, member->is_restart, on_undone,
-	                   member_ref(member));
+	reap(member, member->is_restart, on_undone);
 }
 
 /* --- create and start --- */
@@ -152,7 +179,7 @@ static void on_running_stored(const struct store_result *result, void *ctx)
 		member_answer(&member->start_waiters, NULL, &result->err);
 	else if (member->row->state == SANDBOX_RUNNING) {
 		/* A sandbox nobody can find must not run. */
-		member->row->state = SANDBOX_CREATING;
+		member_set_state(member, SANDBOX_CREATING);
 		undo_start(member, &result->err);
 	} else {
 		member_answer(&member->start_waiters, NULL, &result->err);
@@ -191,7 +218,7 @@ static void on_launched(const struct strings *mechanisms, const struct err *err,
 	struct member *member = ctx;
 	struct err failed = *err;
 
-	member->is_busy = false;
+	answered(member, METRICS_LAUNCH, err);
 	if (is_cut_off(member, err))
 		return;
 	if (member->row->state == SANDBOX_REMOVING) {
@@ -202,6 +229,8 @@ static void on_launched(const struct strings *mechanisms, const struct err *err,
 		undo_start(member, &failed);
 	} else {
 		store_row(member, EVENT_SANDBOX_RUNNING, on_running_stored);
+		if (member->row->spec.is_ephemeral)
+			member_answer(&member->start_waiters, member->row, &no_err);
 	}
 	member_unref(member);
 }
@@ -231,7 +260,7 @@ static void on_creation_stored(const struct store_result *result, void *ctx)
 	err = no_err;
 	if (!result->ok) {
 		/* Nothing was made and no row is there (or it is as it was before). */
-		member->row->state = SANDBOX_FAILED;
+		member_set_state(member, SANDBOX_FAILED);
 		member_answer(&member->start_waiters, NULL, &result->err);
 	} else if (member->row->state == SANDBOX_REMOVING) {
 		(void)err_set(&err, ERR_GONE, "the sandbox was removed before it started");
@@ -241,6 +270,7 @@ static void on_creation_stored(const struct store_result *result, void *ctx)
 		undo_start(member, &err);
 	} else {
 		member->is_busy = true;
+		member->asked_us = io_boot_us();
 		runtime->ops->launch(runtime, member->row, &layers, false, on_launched,
 		                     member_ref(member));
 	}
@@ -307,6 +337,7 @@ static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
 	struct sandbox *row = member->row;
 	struct err refused = {0};
 
+	metrics_since(&member->fleet->metrics, METRICS_CLAIM, member->asked_us);
 	if (is_cut_off(member, err))
 		return;
 	if (!msg || apply(member, SANDBOX_EVENT_STARTED, &refused) < 0) {
@@ -314,6 +345,7 @@ static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
 		         LOG_STR("sandbox", row->id.text), LOG_ERR(msg ? &refused : err));
 		struct sandbox *again = sandbox_new(&row->spec, io_real_ms());
 
+		metrics_count(&member->fleet->metrics, METRICS_CLAIM_FAILURES);
 		again->image_id = row->image_id;
 		create_anew(member->fleet, again, take_ptr(member->start_waiters));
 		pool_discard(member);
@@ -322,6 +354,8 @@ static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
 	row->started_ms = io_real_ms();
 	row->expires_ms = row->spec.ttl_ms ? row->started_ms + row->spec.ttl_ms : 0;
 	store_claimed(member);
+	if (row->spec.is_ephemeral)
+		member_answer(&member->start_waiters, row, &no_err);
 	member_unref(member);
 }
 
@@ -335,6 +369,8 @@ static void claim(struct member *member, const struct spec *spec, struct member_
 	spec_done(&row->spec);
 	spec_copy(&row->spec, spec);
 	row->created_ms = io_real_ms();
+	member->since_ms = io_boot_ms();
+	member->asked_us = io_boot_us();
 	member->start_waiters = waiters;
 	wire_put_u64(&out, FIELD_OUTPUT_RATE, spec->limits.output_rate);
 	if (spec->ttl_ms)
@@ -386,6 +422,7 @@ void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_s
 	if (apply(member, SANDBOX_EVENT_START, &err) < 0) {
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
 	} else {
+		leftover_forget(fleet, id);
 		member->is_restart = true;
 		member->row->ended_ms = 0;
 		member->row->meters = (struct meters){0};
@@ -418,8 +455,9 @@ static void on_end_stored(const struct store_result *result, void *ctx)
 	if (result->ok) {
 		member_answer(&member->stop_waiters, member->row, &no_err);
 	} else {
-		log_error("the end of a sandbox is not recorded; the next start finds it again",
+		log_error("the end of a sandbox is not recorded; it is looked at again",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+		member->fleet->has_unknown_ends = true;
 		member_answer(&member->stop_waiters, NULL, &result->err);
 	}
 	member_unref(member);
@@ -431,12 +469,14 @@ static void on_end_reaped(const struct err *err, void *ctx)
 	struct sandbox *row = member->row;
 	struct err refused = {0};
 
-	member->is_busy = false;
+	answered(member, METRICS_REAP, err);
 	if (is_cut_off(member, err))
 		return;
-	if (err->code != ERR_OK)
-		log_error("an ended sandbox leaves something behind; removing it tries again",
+	if (err->code != ERR_OK && row->state != SANDBOX_REMOVING) {
+		log_error("an ended sandbox leaves something behind; trying again",
 		          LOG_STR("sandbox", row->id.text), LOG_ERR(err));
+		leftover_add(member->fleet, row->id.text, true);
+	}
 	if (row->state == SANDBOX_REMOVING) {
 		member->is_ending = false;
 		continue_removal(member);
@@ -456,7 +496,6 @@ static void on_end_reaped(const struct err *err, void *ctx)
 /* The keeper is gone for good: says so of its execs, tidies up, records it. */
 static void end(struct member *member)
 {
-	struct runtime *runtime = member->fleet->runtime;
 	struct sandbox *row = member->row;
 
 	if (member->is_ending || row->state == SANDBOX_REMOVING || member->fleet->is_shut)
@@ -473,9 +512,10 @@ static void end(struct member *member)
 		spec_set(&row->detail, "its init ended unexpectedly");
 	}
 	live_end_all(member, row->end_reason);
-	member->is_busy = true;
-	runtime->ops->reap(runtime, row->id.text, true, on_end_reaped, member_ref(member));
+	reap(member, true, on_end_reaped);
 }
+
+static void send_stop(struct member *member);
 
 static void on_reconnect(struct loop_timer *timer, void *ctx)
 {
@@ -484,6 +524,8 @@ static void on_reconnect(struct loop_timer *timer, void *ctx)
 
 	if (member_adopt(member, NULL, NULL, &err) == 0) {
 		log_info("keeper is back", LOG_STR("sandbox", member->row->id.text));
+		if (member->row->state == SANDBOX_STOPPING)
+			send_stop(member); /* it may never have got the first one */
 		return;
 	}
 	if (++member->attempts < RECONNECTS)
@@ -513,15 +555,26 @@ void lifecycle_keeper_gone(struct member *member)
 
 /* --- stop --- */
 
+/* We end it ourselves: it is stopped, not lost. */
+static void take_down(struct member *member)
+{
+	if (!member->row->end_reason)
+		spec_set(&member->row->end_reason, "stopped");
+	member->has_said_gone = true;
+	end(member);
+}
+
 static void on_stop_answer(struct wire_msg *msg, const struct err *err, void *ctx)
 {
 	struct member *member = ctx;
 
-	if (!msg)
-		log_warn("a keeper did not answer a stop; it is taken down",
+	/* Without a connection the way of a keeper that is gone goes on by itself. */
+	if (!msg && err->code != ERR_UNAVAILABLE && member->row->state == SANDBOX_STOPPING &&
+	    !member->is_busy) {
+		log_warn("a keeper does not stop its sandbox; it is taken down",
 		         LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
-	if (!msg && member->row->state == SANDBOX_STOPPING && !member->is_busy)
-		end(member);
+		take_down(member);
+	}
 	member_unref(member);
 }
 
@@ -531,10 +584,7 @@ static void on_patience_over(struct loop_timer *timer, void *ctx)
 
 	log_warn("a sandbox did not stop in time; it is taken down",
 	         LOG_STR("sandbox", member->row->id.text));
-	if (!member->row->end_reason)
-		spec_set(&member->row->end_reason, "stopped");
-	member->has_said_gone = true; /* we end it ourselves: it is stopped, not lost */
-	end(member);
+	take_down(member);
 }
 
 static void send_stop(struct member *member)
@@ -561,7 +611,7 @@ static void on_stopping_stored(const struct store_result *result, void *ctx)
 		if (result->ok)
 			send_stop(member);
 		else
-			member->row->state = SANDBOX_RUNNING; /* as it is on disk */
+			member_set_state(member, SANDBOX_RUNNING); /* as it is on disk */
 	}
 	member_unref(member);
 }
@@ -599,14 +649,38 @@ void lifecycle_repeat_stop(struct member *member)
 
 /* --- remove --- */
 
+static void on_removal_due(struct loop_timer *timer, void *ctx)
+{
+	struct member *member = ctx;
+
+	member->is_retrying = false;
+	metrics_count(&member->fleet->metrics, METRICS_REPEATS);
+	continue_removal(member);
+	member_unref(member);
+}
+
+/* Whoever waited was told; what is stored is done, however long it takes. */
+static void repeat_removal(struct member *member)
+{
+	struct fleet *fleet = member->fleet;
+
+	if (fleet->is_shut)
+		return;
+	member->is_retrying = true;
+	loop_timer_in(fleet->loop, &member->timer, fleet_retry_ms(fleet, member->attempts++),
+	              on_removal_due, member_ref(member));
+}
+
 static void on_removed_stored(const struct store_result *result, void *ctx)
 {
 	struct member *member = ctx;
 
 	member_answer(&member->remove_waiters, NULL, result->ok ? &no_err : &result->err);
-	if (!result->ok)
-		log_error("a removal is not recorded; it is repeated at the next start",
+	if (!result->ok) {
+		log_error("a removal is not recorded; trying again",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+		repeat_removal(member);
+	}
 	member_unref(member);
 }
 
@@ -615,14 +689,14 @@ static void on_removal_reaped(const struct err *err, void *ctx)
 	struct member *member = ctx;
 	struct event event;
 
-	member->is_busy = false;
+	answered(member, METRICS_REAP, err);
 	if (is_cut_off(member, err))
 		return;
 	if (err->code != ERR_OK) {
-		member->is_removal_stored = false; /* asked again, it is stored and tried again */
-		log_error("a sandbox cannot be removed; asking again tries again",
+		log_error("a sandbox cannot be removed; trying again",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
 		member_answer(&member->remove_waiters, NULL, err);
+		repeat_removal(member);
 	} else {
 		note_sandbox(&event, EVENT_SANDBOX_REMOVED, member->row);
 		store_sandbox_delete(member->fleet->store, member->row->id.text, &event,
@@ -635,17 +709,13 @@ static void on_removal_reaped(const struct err *err, void *ctx)
 /* Once the removal is on disk and the broker does nothing else with it. */
 static void continue_removal(struct member *member)
 {
-	struct runtime *runtime = member->fleet->runtime;
-
 	if (!member->is_removal_stored || member->is_busy || member->fleet->is_shut)
 		return;
-	member->is_busy = true;
 	loop_timer_stop(&member->timer);
 	member_disconnect(member);
 	live_end_all(member, "stopped");
 	member_answer(&member->stop_waiters, member->row, &no_err);
-	runtime->ops->reap(runtime, member->row->id.text, false, on_removal_reaped,
-	                   member_ref(member));
+	reap(member, false, on_removal_reaped);
 }
 
 static void on_removal_stored(const struct store_result *result, void *ctx)
@@ -654,11 +724,12 @@ static void on_removal_stored(const struct store_result *result, void *ctx)
 
 	if (result->ok) {
 		member->is_removal_stored = true;
+		member->attempts = 0;
 		member_answer(&member->removing_waiters, NULL, &no_err);
 		continue_removal(member);
 	} else {
 		/* As it is on disk; what runs of it runs on. */
-		member->row->state = member->state_before;
+		member_set_state(member, member->state_before);
 		member_answer(&member->removing_waiters, NULL, &result->err);
 		member_answer(&member->remove_waiters, NULL, &result->err);
 	}
@@ -692,9 +763,19 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 		if (is_first) {
 			member->state_before = before;
 			store_row(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
+		} else if (member->is_retrying) {
+			loop_timer_in(fleet->loop, &member->timer, 0, on_removal_due, member);
 		}
 	}
 	member_unref(member);
+}
+
+bool lifecycle_push(struct member *member)
+{
+	if (member->row->state != SANDBOX_STOPPING || member->is_busy || member->is_ending)
+		return false; /* an answer with a time limit is under way */
+	take_down(member);
+	return true;
 }
 
 void lifecycle_repeat_removal(struct member *member)

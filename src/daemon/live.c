@@ -91,6 +91,15 @@ void live_free_all(struct member *member)
 		live_free(member->execs);
 }
 
+size_t live_count(const struct member *member)
+{
+	size_t count = 0;
+
+	for (const struct live *live = member->execs; live; live = live->next)
+		count += !live->is_internal && !live->has_ended && !live->is_starting;
+	return count;
+}
+
 /* --- messages about one exec --- */
 
 static void notify(struct live *live, enum wire_type type, enum wire_field field, uint64_t value,
@@ -322,6 +331,7 @@ static void store_start(struct live *live)
 	struct event event;
 
 	member_ref(live->member);
+	metrics_count(&live->member->fleet->metrics, METRICS_EXECS);
 	note_exec(&event, EVENT_EXEC_STARTED, live->row);
 	store_exec_put(store_of(live), live->row, &event, on_start_stored, live);
 	event_done(&event);
@@ -343,6 +353,8 @@ static void on_answer(struct wire_msg *msg, const struct err *err, void *ctx)
 		answer_start(live, err);
 	} else {
 		store_start(live);
+		if (member->row->spec.is_ephemeral)
+			answer_start(live, err);
 	}
 	member_unref(member);
 }
@@ -413,9 +425,11 @@ static void on_end_stored(const struct store_result *result, void *ctx)
 {
 	struct live *live = ctx;
 
-	if (!result->ok)
-		log_error("the end of a command is not recorded; the next start finds it again",
+	if (!result->ok) {
+		log_error("the end of a command is not recorded; its keeper is asked again",
 		          LOG_STR("exec", live->row->id.text), LOG_ERR(&result->err));
+		live->member->has_unknown_execs = true;
+	}
 	over(live);
 }
 
