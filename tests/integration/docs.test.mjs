@@ -51,6 +51,14 @@ describe('documents', () => {
 		for (const code of codes.filter((one) => one !== 'ok' && one !== 'unauthorized')) assert.ok(api.includes(`\`${code}\``), code);
 	});
 
+	test('the include table is the one that lint enforces', () => {
+		const allowed = new Map([...read('tools/check-layers').matchAll(/^    "(\w+)": "([^"]*)",$/gm)].map((match) => [match[1], match[2].split(' ').filter(Boolean)]));
+		for (const [, folder, names] of read('tools/check-layers').matchAll(/\("(\w+)", "([^"]+)"\):/g)) allowed.get(folder).push(names);
+		const shown = new Map([...read('ARCHITECTURE.md').matchAll(/^\| `src\/(\w+)` \|.*\| ([^|]*) ?\|$/gm)].map((match) => [match[1], match[2].split(',').map((one) => one.trim()).filter(Boolean)]));
+		assert.deepEqual([...shown.keys()].sort(), [...allowed.keys()].sort());
+		for (const [folder, names] of allowed) assert.deepEqual([...shown.get(folder)].sort(), [...names].sort(), folder);
+	});
+
 	test('each promise names a test, each attempt belongs to a promise', () => {
 		const model = read('docs/threat-model.md');
 		const promises = model.split(/^### /m).slice(1);
