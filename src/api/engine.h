@@ -84,8 +84,8 @@ struct engine_ops {
 	              void *ctx);
 	void (*stop)(struct engine *engine, const char *id, uint64_t grace_ms,
 	             engine_on_sandbox on_stopped, void *ctx);
-	void (*remove)(struct engine *engine, const char *id, unsigned how, engine_on_done on_removed,
-	               void *ctx);
+	void (*remove)(struct engine *engine, const char *id, unsigned how,
+	               engine_on_done on_removed, void *ctx);
 	void (*change)(struct engine *engine, const char *id, const struct sandbox_change *change,
 	               engine_on_sandbox on_changed, void *ctx);
 	/* The sandbox with what it has used up to now. */
@@ -125,6 +125,8 @@ struct engine_ops {
 	void (*image_remove)(struct engine *engine, const char *id, engine_on_done on_removed,
 	                     void *ctx);
 	void (*doctor)(struct engine *engine, engine_on_strings on_checks, void *ctx);
+	/* In the text format of Prometheus; the caller frees it. */
+	char *(*metrics)(struct engine *engine);
 };
 
 struct engine {

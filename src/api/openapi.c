@@ -60,6 +60,8 @@ static json_t *response_content(const char *response)
 	if (str_eq(response, "@bytes"))
 		return json_pack("{s:{s:o}, s:{s:{s:s}}}", "application/octet-stream", "schema",
 		                 binary(), "text/event-stream", "schema", "type", "string");
+	if (str_eq(response, "@text"))
+		return content("text/plain", json_pack("{s:s}", "type", "string"));
 	if (str_eq(response, "@tar"))
 		return content("application/x-tar", binary());
 	if (str_has_prefix(response, "@text-events")) {
@@ -124,7 +126,8 @@ json_t *route_openapi(void)
 	json_t *schemas = json_object();
 
 	for (size_t i = 0; route_table[i].path; i++) {
-		auto_free char *path = mem_printf("%s%s", ROUTE_PREFIX, route_table[i].path);
+		auto_free char *path =
+			mem_printf("%s%s", route_prefix(&route_table[i]), route_table[i].path);
 		json_t *item = json_object_get(paths, path);
 
 		if (!item) {

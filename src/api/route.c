@@ -28,6 +28,11 @@ const char *route_method_name(enum route_method method)
 	return method_names[method];
 }
 
+const char *route_prefix(const struct route *route)
+{
+	return route->flags & ROUTE_BARE ? "" : ROUTE_PREFIX;
+}
+
 /* Whether one segment of a path fits one of a pattern, both without their slashes. */
 static bool segment_fits(const char *pattern, size_t want, const char *path, size_t have)
 {
@@ -66,21 +71,23 @@ int route_match(const char *method, const char *path, const struct route **ret,
 
 	allow[0] = '\0';
 	str_escape(shown, sizeof(shown), path, strlen(path));
-	if (!str_has_prefix(path, ROUTE_PREFIX "/"))
-		return err_set(err, ERR_NOT_FOUND, "there is nothing at %s; the API is below %s",
-		               shown, ROUTE_PREFIX);
-	path += strlen(ROUTE_PREFIX);
 	for (const struct route *route = route_table; route->path; route++) {
-		if (!matches(route->path, path, NULL))
+		const char *prefix = route_prefix(route);
+		const char *rest = path + strlen(prefix);
+
+		if (!str_has_prefix(path, prefix) || !matches(route->path, rest, NULL))
 			continue;
 		if (str_eq(method_names[route->method], method)) {
-			must(matches(route->path, path, params));
+			must(matches(route->path, rest, params));
 			*ret = route;
 			return 0;
 		}
 		used += (size_t)snprintf(allow + used, 64 - used, "%s%s", used ? ", " : "",
 		                         method_names[route->method]);
 	}
+	if (used == 0 && !str_has_prefix(path, ROUTE_PREFIX "/"))
+		return err_set(err, ERR_NOT_FOUND, "there is nothing at %s; the API is below %s",
+		               shown, ROUTE_PREFIX);
 	if (used == 0)
 		return err_set(err, ERR_NOT_FOUND, "there is nothing at %s", shown);
 	str_escape(shown, sizeof(shown), method, strlen(method));

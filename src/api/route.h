@@ -13,7 +13,10 @@ struct call;
 
 enum route_method { ROUTE_GET, ROUTE_POST, ROUTE_PUT, ROUTE_PATCH, ROUTE_DELETE };
 enum route_body { ROUTE_NONE, ROUTE_JSON, ROUTE_RAW };
-enum route_flags { ROUTE_KEYED = 1 << 0 };
+enum route_flags {
+	ROUTE_KEYED = 1 << 0,
+	ROUTE_BARE = 1 << 1, /* its path is the whole one */
+};
 enum { ROUTE_PARAMS = 2 };
 #define ROUTE_PREFIX "/api/v1"
 
@@ -43,6 +46,8 @@ extern const struct route route_table[];
 extern const struct route_param route_params[];
 
 const char *route_method_name(enum route_method method);
+/* What stands before its path. */
+const char *route_prefix(const struct route *route);
 /*
  * Finds the route of a whole path. ERR_NOT_FOUND; ERR_METHOD when the path exists but not
  * with this method: then `allow` (≥ 64 bytes) lists the methods. params get copies of the

@@ -2,7 +2,9 @@
 
 #include "api/call.h"
 #include "api/encode.h"
+#include "base/mem.h"
 #include "base/str.h"
+#include "http/request.h"
 #include "model/config.h"
 #include "store/store.h"
 
@@ -81,4 +83,13 @@ static void on_checks(const struct strings *checks, const struct err *err, void 
 void handle_doctor(struct call *call)
 {
 	call->api->engine->ops->doctor(call->api->engine, on_checks, call);
+}
+
+void handle_metrics(struct call *call)
+{
+	auto_free char *text = call->api->engine->ops->metrics(call->api->engine);
+
+	request_answer(call->request, 200, "text/plain; version=0.0.4; charset=utf-8", text,
+	               strlen(text));
+	call_done(call);
 }

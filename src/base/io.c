@@ -196,6 +196,11 @@ uint64_t io_boot_ms(void)
 	return clock_ns(CLOCK_BOOTTIME) / 1000000u;
 }
 
+uint64_t io_boot_us(void)
+{
+	return clock_ns(CLOCK_BOOTTIME) / 1000u;
+}
+
 uint64_t io_real_ms(void)
 {
 	return clock_ns(CLOCK_REALTIME) / 1000000u;

@@ -22,8 +22,9 @@ int io_replace_file(int dir_fd, const char *name, const void *bytes, size_t len,
 int io_write_ctl(int dir_fd, const char *path, const char *text) NODISCARD;
 int io_set_nonblock(int fd, bool on) NODISCARD;
 int io_set_cloexec(int fd, bool on) NODISCARD;
-/* CLOCK_BOOTTIME in ms; CLOCK_REALTIME in ms and ns. */
+/* CLOCK_BOOTTIME in ms and µs; CLOCK_REALTIME in ms and ns. */
 uint64_t io_boot_ms(void);
+uint64_t io_boot_us(void);
 uint64_t io_real_ms(void);
 uint64_t io_real_ns(void);
 /* "2026-01-31T12:00:00.123Z"; out has room for at least 25 bytes. */

@@ -260,7 +260,8 @@ static void on_ready(const struct err *err, void *ctx)
 	event_done(&event);
 	gallery_sweep(daemon->gallery);
 	sweep_start(daemon->fleet);
-	/* Not at once: a daemon that was started for one job has it done before it makes a stock. */
+	/* Not at once: a daemon that was started for one job has it done before it makes a stock.
+	 */
 	loop_timer_in(daemon->loop, &daemon->fill, FILL_AFTER_MS, on_fill, daemon);
 	log_info("serving", LOG_STR("state", daemon->state), LOG_INT("pid", getpid()));
 }

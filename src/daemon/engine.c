@@ -42,8 +42,8 @@ static void do_stop(struct engine *engine, const char *id, uint64_t grace_ms,
 	lifecycle_stop(of(engine)->fleet, id, grace_ms, on_stopped, ctx);
 }
 
-static void do_remove(struct engine *engine, const char *id, unsigned how, engine_on_done on_removed,
-                      void *ctx)
+static void do_remove(struct engine *engine, const char *id, unsigned how,
+                      engine_on_done on_removed, void *ctx)
 {
 	lifecycle_remove(of(engine)->fleet, id, how, on_removed, ctx);
 }
@@ -315,6 +315,11 @@ static void do_doctor(struct engine *engine, engine_on_strings on_checks, void *
 	broker_call_doctor(of(engine)->broker, on_checks, ctx);
 }
 
+static char *do_metrics(struct engine *engine)
+{
+	return metrics_text(of(engine)->fleet);
+}
+
 static const struct engine_ops ops = {
 	.create = do_create,
 	.start = do_start,
@@ -335,6 +340,7 @@ static const struct engine_ops ops = {
 	.image_import = do_import,
 	.image_remove = do_image_remove,
 	.doctor = do_doctor,
+	.metrics = do_metrics,
 };
 
 struct engine *engine_new(struct fleet *fleet, struct gallery *gallery, struct broker_call *broker)

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "daemon/leftover.h"
 #include "daemon/lifecycle.h"
 #include "daemon/live.h"
 #include "daemon/notes.h"
@@ -19,6 +20,9 @@ enum {
 	EXECS_MS = 30 * 1000,
 	METERS_MS = 3 * 1000,
 	DEADLINE_MS = 10 * 1000,
+	RETRY_MS = 1000,
+	RETRY_MOST_MS = 60 * 1000,
+	RETRY_DOUBLINGS = 6,
 	EXIT_FILE_BYTES = 4096
 };
 
@@ -27,6 +31,7 @@ struct fleet *fleet_new(const struct fleet *parts)
 	struct fleet *fleet = mem_new(struct fleet);
 
 	*fleet = *parts;
+	metrics_init(&fleet->metrics);
 	return fleet;
 }
 
@@ -46,6 +51,7 @@ struct member *fleet_add(struct fleet *fleet, struct sandbox *row)
 	member->fleet = fleet;
 	member->row = row;
 	member->refs = 1;
+	member->since_ms = io_boot_ms();
 	member->next = fleet->members;
 	if (member->next)
 		member->next->prev = member;
@@ -74,6 +80,30 @@ struct member *member_ref(struct member *member)
 {
 	member->refs++;
 	return member;
+}
+
+void member_set_state(struct member *member, enum sandbox_state state)
+{
+	if (member->row->state == state)
+		return;
+	member_leave_state(member);
+	member->row->state = state;
+}
+
+void member_leave_state(struct member *member)
+{
+	uint64_t now = io_boot_ms();
+
+	member->fleet->metrics.state_ms[member->row->state] += now - member->since_ms;
+	member->since_ms = now;
+}
+
+uint64_t fleet_retry_ms(const struct fleet *fleet, unsigned attempts)
+{
+	uint64_t first = fleet->retry_ms ? fleet->retry_ms : (uint64_t)RETRY_MS;
+	unsigned doublings = MIN(attempts, (unsigned)RETRY_DOUBLINGS);
+
+	return MIN(first << doublings, (uint64_t)RETRY_MOST_MS);
 }
 
 static void member_free(struct member *member)
@@ -126,6 +156,7 @@ void fleet_free(struct fleet *fleet)
 {
 	if (!fleet)
 		return;
+	leftover_free_all(fleet);
 	while (fleet->members)
 		member_free(fleet->members);
 	mem_freep(&fleet);
@@ -272,19 +303,32 @@ int member_connect(struct member *member, struct err *err)
 	return 0;
 }
 
-int member_adopt(struct member *member, void (*on_adopted)(struct member *member, void *ctx),
-                 void *ctx, struct err *err)
+bool member_list_execs(struct member *member)
 {
 	auto_wire_out struct wire_out out = {0};
 	uint64_t number;
 
-	if (member_connect(member, err) < 0)
-		return -1;
+	if (!peer_is_open(member->peer))
+		return false;
+	member->has_unknown_execs = false;
 	strings_done(&member->seen);
-	member->on_adopted = on_adopted;
-	member->adopt_ctx = ctx;
 	number = peer_begin(member->peer, &out, WIRE_K_EXECS);
 	peer_call(member->peer, number, &out, EXECS_MS, on_listed, member_ref(member));
+	return true;
+}
+
+int member_adopt(struct member *member, void (*on_adopted)(struct member *member, void *ctx),
+                 void *ctx, struct err *err)
+{
+	if (member_connect(member, err) < 0)
+		return -1;
+	member->on_adopted = on_adopted;
+	member->adopt_ctx = ctx;
+	if (!member_list_execs(member)) {
+		member_disconnect(member);
+		return err_set(err, ERR_UNAVAILABLE, "the keeper of %s went at once",
+		               member->row->id.text);
+	}
 	return 0;
 }
 

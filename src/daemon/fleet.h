@@ -13,10 +13,12 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/loop.h"
+#include "daemon/metrics.h"
 #include "model/sandbox.h"
 #include "runtime/peer.h"
 
 struct fleet;
+struct leftover;
 struct live;
 struct member;
 struct pool;
@@ -39,14 +41,18 @@ struct member {
 	struct sandbox *row;
 	struct peer *peer; /* its keeper; NULL: no connection */
 	struct live *execs;
-	struct loop_timer timer; /* reconnecting, or the patience of a stop */
-	unsigned attempts;       /* to reconnect */
+	struct loop_timer timer; /* reconnecting, the patience of a stop, or a removal to repeat */
+	unsigned attempts;       /* to reconnect, to remove */
+	uint64_t since_ms;       /* in its state, on the boot clock */
+	uint64_t asked_us;       /* broker or keeper, for what is_busy is about, or the claim */
 	bool is_busy;            /* being launched or taken down by the broker */
 	bool is_ending;          /* the keeper is gone and the end is being recorded */
 	bool is_lost;            /* it ends without a word of its keeper */
 	bool is_restart;         /* this start is not its first: files of before are kept */
 	bool is_undone;          /* nothing of the start that failed is left */
 	bool is_removal_stored;
+	bool is_retrying;                /* the removal failed and the timer repeats it */
+	bool has_unknown_execs;          /* the end of one could not be stored */
 	enum sandbox_state state_before; /* the removal that is being stored */
 	uint64_t grace_ms;               /* of the stop under way */
 	struct err start_err;            /* why the start under way is being undone */
@@ -68,9 +74,16 @@ struct fleet {
 	struct runtime *runtime; /* native: the only one there is yet */
 	int run_fd;              /* $STATE/run; not owned */
 	int sandboxes_fd;        /* $STATE/sandboxes; not owned */
-	struct pool *pool; /* NULL: none */
+	struct pool *pool;       /* NULL: none */
 	struct member *members;
-	bool is_shut; /* nothing new is begun */
+	struct leftover *leftovers; /* leftover.h */
+	struct metrics metrics;
+	struct loop_timer sweep; /* sweep.h */
+	uint64_t sweep_next_ms;
+	bool has_unknown_ends; /* the end of a sandbox could not be stored */
+	bool is_shut;          /* nothing new is begun */
+	/* For tests; 0: as it is for everybody. */
+	uint64_t sweep_ms, deadline_ms, retry_ms;
 };
 
 struct fleet *fleet_new(const struct fleet *parts);
@@ -88,12 +101,20 @@ struct member *fleet_add(struct fleet *fleet, struct sandbox *row);
 struct member *member_ref(struct member *member);
 /* The member leaves the memory when nobody needs it and it is not alive. */
 void member_unref(struct member *member);
+/* The only place that changes row->state: keeps the time spent in each. */
+void member_set_state(struct member *member, enum sandbox_state state);
+/* Its row is gone: no state follows. */
+void member_leave_state(struct member *member);
+/* How long to wait before something is tried for the so-manieth time again. */
+uint64_t fleet_retry_ms(const struct fleet *fleet, unsigned attempts);
 
 /* Connects to the keeper on run/<id>.sock and asks which execs it has. */
 int member_connect(struct member *member, struct err *err) NODISCARD;
 /* As member_connect, then on_adopted once the execs are known. */
 int member_adopt(struct member *member, void (*on_adopted)(struct member *member, void *ctx),
                  void *ctx, struct err *err) NODISCARD;
+/* Asks once more which execs there are. false: there is nobody to ask. */
+bool member_list_execs(struct member *member);
 void member_disconnect(struct member *member);
 /* Tells the keeper when to end by itself. */
 void member_send_deadline(struct member *member);

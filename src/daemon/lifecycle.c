@@ -676,7 +676,9 @@ static void on_removed_stored(const struct store_result *result, void *ctx)
 	struct member *member = ctx;
 
 	member_answer(&member->remove_waiters, NULL, result->ok ? &no_err : &result->err);
-	if (!result->ok) {
+	if (result->ok) {
+		member_leave_state(member);
+	} else {
 		log_error("a removal is not recorded; trying again",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
 		repeat_removal(member);

@@ -8,7 +8,9 @@
  *	remove: row removing -> reap, files too -> row gone
  *	the keeper goes by itself (ttl, crash): reap, files kept -> row stopped or failed
  *
- * A failure on the way undoes what was made and ends in failed with its detail.
+ * A failure on the way undoes what was made and ends in failed with its detail. What the broker
+ * cannot take down is asked for again until it can (leftover.h; a removal repeats itself), and what
+ * falls between two steps is found by sweep.h.
  */
 #pragma once
 
@@ -35,6 +37,9 @@ void lifecycle_refuse(struct fleet *fleet, const struct err *err, engine_on_sand
 
 /* The connection to the keeper ended: it is gone, or comes back for a moment. */
 void lifecycle_keeper_gone(struct member *member);
+
+/* Beyond its deadline: goes on with it if nothing else does; whether there was something to do. */
+bool lifecycle_push(struct member *member);
 
 /* For the start of the daemon, each on a row as the last one left it: */
 /* Nobody waits for it any more: undone, then failed. */

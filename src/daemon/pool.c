@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "daemon/leftover.h"
 #include "runtime/image.h"
 #include "runtime/runtime.h"
 #include "store/store.h"
@@ -18,6 +19,7 @@ struct pool_shelf {
 	size_t ready_count;
 	size_t making;
 	uint64_t hits, misses, made, failed;
+	struct span make;
 	uint64_t retry_ms; /* 0: the last one worked */
 	struct loop_timer retry;
 };
@@ -63,10 +65,13 @@ static void on_reaped(const struct err *err, void *ctx)
 	struct member *member = ctx;
 
 	member->is_busy = false;
-	if (err->code != ERR_OK && !member->fleet->is_shut)
-		log_error("what is left of a parked sandbox stays; the next start takes it down",
+	metrics_since(&member->fleet->metrics, METRICS_REAP, member->asked_us);
+	if (err->code != ERR_OK && !member->fleet->is_shut) {
+		metrics_count(&member->fleet->metrics, METRICS_REAP_FAILURES);
+		log_error("a parked sandbox cannot be taken down; trying again",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
-	member->row->state = SANDBOX_FAILED; /* so that it leaves the memory */
+		leftover_add(member->fleet, member->row->id.text, false);
+	}
 	member_unref(member);
 }
 
@@ -75,7 +80,9 @@ void pool_discard(struct member *member)
 	struct runtime *runtime = member->fleet->runtime;
 
 	member->shelf = NULL;
+	member->row->state = SANDBOX_FAILED; /* so that it leaves the memory */
 	member->is_busy = true;
+	member->asked_us = io_boot_us();
 	member_disconnect(member);
 	runtime->ops->reap(runtime, member->row->id.text, false, on_reaped, member);
 }
@@ -117,6 +124,7 @@ static void put_on_shelf(struct pool_shelf *shelf, struct member *member,
 	member->row->is_degraded = has_degraded(mechanisms);
 	shelf->ready[shelf->ready_count++] = member;
 	shelf->made++;
+	span_add(&shelf->make, io_boot_us() - member->asked_us);
 	shelf->retry_ms = 0;
 	fill_shelf(shelf);
 }
@@ -129,6 +137,9 @@ static void on_launched(const struct strings *mechanisms, const struct err *err,
 
 	shelf->making--;
 	member->is_busy = false;
+	metrics_since(&member->fleet->metrics, METRICS_LAUNCH, member->asked_us);
+	if (err->code != ERR_OK)
+		metrics_count(&member->fleet->metrics, METRICS_LAUNCH_FAILURES);
 	if (member->fleet->is_shut) {
 		member->row->state = SANDBOX_FAILED;
 		member_unref(member);
@@ -171,8 +182,10 @@ static bool make_one(struct pool_shelf *shelf)
 
 		member->shelf = shelf;
 		member->is_busy = true;
+		member->asked_us = io_boot_us();
 		shelf->making++;
-		fleet->runtime->ops->launch(fleet->runtime, row, &layers, true, on_launched, member);
+		fleet->runtime->ops->launch(fleet->runtime, row, &layers, true, on_launched,
+		                            member);
 	} else {
 		failed(shelf, &err);
 	}
@@ -291,6 +304,7 @@ bool pool_count(const struct pool *pool, size_t index, struct pool_counts *ret)
 	                            .hits = shelf->hits,
 	                            .misses = shelf->misses,
 	                            .made = shelf->made,
-	                            .failed = shelf->failed};
+	                            .failed = shelf->failed,
+	                            .make = shelf->make};
 	return true;
 }

@@ -1,11 +1,12 @@
 /*
- * Sandboxes made in advance: each profile with pool = N keeps N of them parked, complete but nobody's,
- * so that a create only has to bind one. Each is used once and never comes back. A parked one has no
- * row: whatever happens to this daemon, the next one finds it without a row and takes it down.
+ * Sandboxes made in advance: each profile with pool = N keeps N of them parked, complete but
+ * nobody's, so that a create only has to bind one. Each is used once and never comes back. A parked
+ * one has no row: whatever happens to this daemon, the next one finds it without a row and takes it
+ * down.
  *
- * Claiming has two phases: the keeper is told (K_CLAIM) before any command can run in it, then the row
- * is committed as running; only then is anybody answered. What a parked one cannot become (other image,
- * disk, limits, mounts, hostname) is made the long way instead.
+ * Claiming has two phases: the keeper is told (K_CLAIM) before any command can run in it, then the
+ * row is committed as running; only then is anybody answered. What a parked one cannot become
+ * (other image, disk, limits, mounts, hostname) is made the long way instead.
  */
 #pragma once
 
@@ -20,6 +21,7 @@ struct pool_counts {
 	const char *profile;
 	uint64_t wanted, ready, making;
 	uint64_t hits, misses, made, failed;
+	struct span make; /* from asking for one to having it */
 };
 
 struct pool *pool_new(struct fleet *fleet, const struct config *config);

@@ -3,14 +3,19 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "daemon/leftover.h"
 #include "daemon/lifecycle.h"
 #include "runtime/runtime.h"
 #include "store/store.h"
 
+/* Rows that say that something is under way. */
+#define TRANSITIONAL (1u << SANDBOX_CREATING | 1u << SANDBOX_STOPPING | 1u << SANDBOX_REMOVING)
+
 struct reconcile {
 	struct fleet *fleet;
-	size_t waiting; /* for keepers; one more while the rows are being read */
-	size_t adopted, undone, reaped;
+	uint32_t states; /* rows that are looked at */
+	size_t waiting;  /* for keepers; one more while the rows are being read */
+	size_t settled, adopted, undone, reaped;
 	void (*on_ready)(const struct err *err, void *ctx);
 	void *ctx;
 };
@@ -21,8 +26,10 @@ static void done_with_one(struct reconcile *reconcile)
 
 	if (--reconcile->waiting > 0)
 		return;
-	log_info("sandboxes are matched", LOG_INT("adopted", reconcile->adopted),
-	         LOG_INT("undone", reconcile->undone), LOG_INT("reaped", reconcile->reaped));
+	if (reconcile->settled || reconcile->ctx)
+		log_info("sandboxes are matched", LOG_INT("adopted", reconcile->adopted),
+		         LOG_INT("undone", reconcile->undone),
+		         LOG_INT("reaped", reconcile->reaped));
 	reconcile->on_ready(&none, reconcile->ctx);
 	mem_freep(&reconcile);
 }
@@ -54,6 +61,7 @@ static void settle(struct reconcile *reconcile, struct sandbox *row)
 {
 	struct member *member = fleet_add(reconcile->fleet, row);
 
+	reconcile->settled++;
 	switch (row->state) {
 	case SANDBOX_CREATING:
 		reconcile->undone++;
@@ -76,11 +84,19 @@ static void settle(struct reconcile *reconcile, struct sandbox *row)
 	member_unref(member);
 }
 
+/* Takes the row. Who is in memory goes its own way. */
+static void settle_if_alone(struct reconcile *reconcile, struct sandbox *row)
+{
+	if (fleet_find(reconcile->fleet, row->id.text))
+		sandbox_free(row);
+	else
+		settle(reconcile, row);
+}
+
 static int settle_rows(struct reconcile *reconcile, struct err *err)
 {
 	struct sandbox_filter filter = {
-		.states = 1u << SANDBOX_CREATING | 1u << SANDBOX_RUNNING | 1u << SANDBOX_STOPPING |
-	                  1u << SANDBOX_REMOVING,
+		.states = reconcile->states,
 		.limit = LIMIT_PAGE,
 	};
 	auto_free char *cursor = NULL;
@@ -92,7 +108,7 @@ static int settle_rows(struct reconcile *reconcile, struct err *err)
 		if (store_sandbox_list(reconcile->fleet->store, &filter, &page, err) < 0)
 			return -1;
 		for (size_t i = 0; i < page.count; i++)
-			settle(reconcile, take_ptr(page.items[i]));
+			settle_if_alone(reconcile, take_ptr(page.items[i]));
 		mem_freep(&cursor);
 		cursor = take_ptr(page.next_cursor);
 		sandbox_page_done(&page);
@@ -100,13 +116,32 @@ static int settle_rows(struct reconcile *reconcile, struct err *err)
 	return 0;
 }
 
+struct stray {
+	struct fleet *fleet;
+	bool keep_files;
+	char id[];
+};
+
 static void on_stray_reaped(const struct err *err, void *ctx)
 {
-	auto_free char *id = ctx;
+	auto_free struct stray *stray = ctx;
 
-	if (err->code != ERR_OK)
-		log_error("what is left of a sandbox stays; the next start tries again",
-		          LOG_STR("sandbox", id), LOG_ERR(err));
+	if (err->code == ERR_OK)
+		return;
+	log_error("what is left of a sandbox stays; trying again", LOG_STR("sandbox", stray->id),
+	          LOG_ERR(err));
+	leftover_add(stray->fleet, stray->id, stray->keep_files);
+}
+
+static struct stray *stray_new(struct fleet *fleet, const char *id, bool keep_files)
+{
+	size_t size = strlen(id) + 1;
+	struct stray *stray = mem_zalloc(sizeof(*stray) + size);
+
+	stray->fleet = fleet;
+	stray->keep_files = keep_files;
+	memcpy(stray->id, id, size);
+	return stray;
 }
 
 /* Nobody's, or one that runs although its row says that it ended. */
@@ -123,7 +158,8 @@ static void reap_if_stray(struct reconcile *reconcile, const struct runtime_entr
 	    (!entry->is_alive || (row->state != SANDBOX_STOPPED && row->state != SANDBOX_FAILED)))
 		return;
 	reconcile->reaped++;
-	runtime->ops->reap(runtime, entry->id, is_known, on_stray_reaped, mem_strdup(entry->id));
+	runtime->ops->reap(runtime, entry->id, is_known, on_stray_reaped,
+	                   stray_new(reconcile->fleet, entry->id, is_known));
 }
 
 static void on_listed(const struct runtime_entry *entries, size_t count, const struct err *err,
@@ -141,12 +177,35 @@ static void on_listed(const struct runtime_entry *entries, size_t count, const s
 	done_with_one(reconcile);
 }
 
+/* Without an end to wait for. */
+static void on_swept(const struct err *err, void *ctx)
+{
+}
+
+int reconcile_rows(struct fleet *fleet, size_t *ret_count, struct err *err)
+{
+	struct reconcile *reconcile = mem_new(struct reconcile);
+	bool with_running = fleet->has_unknown_ends;
+	int r;
+
+	*reconcile = (struct reconcile){.fleet = fleet, .waiting = 1, .on_ready = on_swept};
+	reconcile->states = TRANSITIONAL | (with_running ? 1u << SANDBOX_RUNNING : 0);
+	fleet->has_unknown_ends = false;
+	r = settle_rows(reconcile, err);
+	if (r < 0)
+		fleet->has_unknown_ends = with_running;
+	*ret_count = reconcile->settled;
+	done_with_one(reconcile);
+	return r;
+}
+
 void reconcile_run(struct fleet *fleet, void (*on_ready)(const struct err *err, void *ctx),
                    void *ctx)
 {
 	struct reconcile *reconcile = mem_new(struct reconcile);
 
 	reconcile->fleet = fleet;
+	reconcile->states = TRANSITIONAL | 1u << SANDBOX_RUNNING;
 	reconcile->waiting = 1;
 	reconcile->on_ready = on_ready;
 	reconcile->ctx = ctx;

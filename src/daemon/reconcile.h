@@ -12,3 +12,7 @@
  */
 void reconcile_run(struct fleet *fleet, void (*on_ready)(const struct err *err, void *ctx),
                    void *ctx);
+
+/* Later: rows that say something is under way although nobody here is at it (the store could not be
+ * written) are finished or undone as at the start. *ret_count: how many there were. */
+int reconcile_rows(struct fleet *fleet, size_t *ret_count, struct err *err) NODISCARD;

@@ -344,6 +344,8 @@ static enum MHD_Result queue(struct request *request)
 	}
 	request->phase = REQUEST_QUEUED;
 	result = MHD_queue_response(request->connection, (unsigned)request->status, response);
+	if (request->server->config.answered && request->status >= 100 && request->status < 600)
+		request->server->config.answered[request->status / 100]++;
 	MHD_destroy_response(response);
 	return result;
 }

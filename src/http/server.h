@@ -24,6 +24,7 @@ struct server_config {
 	                  void *ctx);
 	void *ctx;
 	unsigned max_connections;
+	uint64_t *answered; /* counts answers by status / 100 (six of them); NULL: nobody counts */
 	uint64_t header_timeout_ms; /* from connect, or the last answer, to complete headers */
 };
 

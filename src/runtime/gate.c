@@ -1,5 +1,6 @@
 #include "runtime/gate.h"
 
+#include "base/io.h"
 #include "base/mem.h"
 
 struct gate_job {
@@ -8,6 +9,7 @@ struct gate_job {
 	uint64_t number;
 	struct wire_out out;
 	uint64_t timeout_ms;
+	uint64_t since_ms; /* when it was asked for */
 	peer_on_answer on_answer;
 	void *ctx;
 };
@@ -61,6 +63,17 @@ static void on_answer(struct wire_msg *msg, const struct err *err, void *ctx)
 	send_next(gate);
 }
 
+/* It waited as long as it may: what is before it takes too long. */
+static void refuse_late(struct gate_job *job)
+{
+	struct err err = {0};
+
+	(void)err_set(&err, ERR_TIMEOUT, "too much is waiting for the broker"); /* always -1 */
+	job->gate->under_way--;
+	job->on_answer(NULL, &err, job->ctx);
+	job_free(job);
+}
+
 static void send_next(struct gate *gate)
 {
 	if (!peer_is_open(gate->peer)) {
@@ -73,7 +86,11 @@ static void send_next(struct gate *gate)
 		if (!job)
 			return;
 		gate->under_way++;
-		peer_call(gate->peer, job->number, &job->out, job->timeout_ms, on_answer, job);
+		if (io_boot_ms() - job->since_ms > job->timeout_ms)
+			refuse_late(job);
+		else
+			peer_call(gate->peer, job->number, &job->out, job->timeout_ms, on_answer,
+			          job);
 	}
 }
 
@@ -86,6 +103,7 @@ void gate_call(struct gate *gate, uint64_t number, struct wire_out *out, uint64_
 	                         .number = number,
 	                         .out = *out,
 	                         .timeout_ms = timeout_ms,
+	                         .since_ms = io_boot_ms(),
 	                         .on_answer = on_answer_,
 	                         .ctx = ctx};
 	*out = (struct wire_out){0};

@@ -110,15 +110,17 @@ static bool run_group(struct store *store, struct write_list *waiting, struct wr
 	return false;
 }
 
-static void publish(struct store *store, struct write_list *group, bool committed)
+static void publish(struct store *store, struct write_list *group, bool committed, uint64_t us)
 {
 	uint64_t one = 1;
 
 	pthread_mutex_lock(&store->lock);
 	store->stats.commits += committed;
+	span_add(&store->stats.commit, us);
 	for (struct store_write *write = group->first; write != NULL; write = write->next) {
 		write->is_done = true;
 		store->stats.writes++;
+		store->stats.events += write->result.ok ? write->event_count : 0;
 	}
 	list_move(&store->done, group);
 	pthread_cond_broadcast(&store->done_wake);
@@ -146,9 +148,10 @@ static void *run_writer(void *ctx)
 	list_init(&waiting);
 	list_init(&group);
 	while (gather(store, &waiting)) {
+		uint64_t began_us = io_boot_us();
 		bool committed = run_group(store, &waiting, &group);
 
-		publish(store, &group, committed);
+		publish(store, &group, committed, io_boot_us() - began_us);
 	}
 	return NULL;
 }

@@ -22,6 +22,7 @@
 #include "model/exec.h"
 #include "model/image.h"
 #include "model/sandbox.h"
+#include "model/span.h"
 #include "model/strings.h"
 
 struct store;
@@ -50,6 +51,8 @@ void store_listen(struct store *store, store_on_event on_event, void *ctx);
 struct store_stats {
 	uint64_t writes;  /* finished, well or not */
 	uint64_t commits; /* groups on disk */
+	uint64_t events;  /* committed */
+	struct span commit;
 };
 void store_get_stats(struct store *store, struct store_stats *ret);
 

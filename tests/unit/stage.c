@@ -9,6 +9,7 @@
 
 #include "daemon/engine.h"
 #include "daemon/gallery.h"
+#include "daemon/sweep.h"
 #include "runtime/broker_call.h"
 #include "runtime/runtime.h"
 
@@ -25,6 +26,8 @@ char heard[4096];
 struct err launch_err;
 bool hold_launch;
 uint64_t held_launch;
+int reaps_to_refuse;
+bool hold_reap;
 struct strings alive;
 const char *exec_infos[4];
 int answers;
@@ -147,9 +150,9 @@ static void on_keeper_io(struct loop_source *source, uint32_t events, void *ctx)
 	}
 	if (msg.type == WIRE_K_EXECS)
 		list_execs(keeper, msg.request);
-	if (msg.request)
+	if (msg.request && !keeper->is_stuck)
 		send_simple(keeper->fd, WIRE_OK, msg.request, NULL);
-	if (msg.type == WIRE_K_STOP && !keeper->is_mute)
+	if (msg.type == WIRE_K_STOP && !keeper->is_mute && !keeper->is_stuck)
 		keeper_says_gone(keeper, "stopped");
 	wire_msg_done(&msg);
 }
@@ -193,6 +196,23 @@ static void answer_list(uint64_t request)
 	CHECK_INT(wire_send(stage_broker_fd, &out), 0);
 }
 
+static void answer_reap(const char *id, uint64_t request)
+{
+	struct err busy = {0};
+
+	if (hold_reap)
+		return;
+	if (reaps_to_refuse > 0) {
+		reaps_to_refuse--;
+		(void)err_set(&busy, ERR_CONFLICT, "something is under way"); /* always -1 */
+		send_simple(stage_broker_fd, WIRE_ERROR, request, &busy);
+		return;
+	}
+	if (keeper_of(id))
+		keeper_dies(keeper_of(id));
+	send_simple(stage_broker_fd, WIRE_OK, request, NULL);
+}
+
 static void on_broker_io(struct loop_source *source, uint32_t events, void *ctx)
 {
 	struct wire_msg msg;
@@ -215,9 +235,7 @@ static void on_broker_io(struct loop_source *source, uint32_t events, void *ctx)
 			send_simple(stage_broker_fd, WIRE_OK, msg.request, NULL);
 	} else if (msg.type == WIRE_OP_REAP) {
 		hear(wire_u64(&msg, FIELD_KEEP_FILES, 0) ? "reap-keep" : "reap");
-		if (keeper_of(id))
-			keeper_dies(keeper_of(id));
-		send_simple(stage_broker_fd, WIRE_OK, msg.request, NULL);
+		answer_reap(id, msg.request);
 	} else if (msg.type == WIRE_OP_LIST) {
 		answer_list(msg.request);
 	}
@@ -266,7 +284,9 @@ static void start_daemon(void)
 	                                  .store = store,
 	                                  .runtime = runtime,
 	                                  .run_fd = run_fd,
-	                                  .sandboxes_fd = stage_sandboxes_fd});
+	                                  .sandboxes_fd = stage_sandboxes_fd,
+	                                  .sweep_ms = 20,
+	                                  .retry_ms = 5});
 	gallery = gallery_new(store, broker);
 	engine = engine_new(fleet, gallery, broker);
 }
@@ -282,6 +302,7 @@ void set_up(void)
 
 static void end_daemon(void)
 {
+	sweep_stop(fleet);
 	fleet_shut(fleet);
 	broker_call_free(broker);
 	runtime_free(runtime);

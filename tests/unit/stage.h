@@ -20,7 +20,8 @@ struct stage_keeper {
 	char id[33];
 	int listen_fd, fd;
 	struct loop_source listening, source;
-	bool is_mute; /* never answers a stop */
+	bool is_mute;  /* takes a stop and never ends */
+	bool is_stuck; /* answers nothing at all */
 };
 
 extern struct loop *loop;
@@ -34,6 +35,8 @@ extern char heard[4096];
 extern struct err launch_err;
 extern bool hold_launch;
 extern uint64_t held_launch; /* number of the launch that waits */
+extern int reaps_to_refuse;  /* so many are refused before one works */
+extern bool hold_reap;       /* never answered */
 extern struct strings alive; /* what it lists */
 /* Ids a keeper claims to run. */
 extern const char *exec_infos[4];

@@ -138,7 +138,7 @@ TEST(the_openapi_document_describes_every_route)
 
 	CHECK_STR(json_string_value(json_object_get(document, "openapi")), "3.1.0");
 	for (const struct route *at = route_table; at->path; at++) {
-		auto_free char *path = mem_printf("%s%s", ROUTE_PREFIX, at->path);
+		auto_free char *path = mem_printf("%s%s", route_prefix(at), at->path);
 		json_t *operation =
 			json_object_get(json_object_get(paths, path), methods[at->method]);
 
