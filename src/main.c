@@ -1,6 +1,7 @@
 /*
  * cloche: the first word says which role this process plays; without one of these it is the command
- * line. The command line may not include broker or os, so what it needs of them is handed over here.
+ * line. The command line may not include broker or os, so what it needs of them is handed over
+ * here.
  */
 #include "base/str.h"
 #include "broker/broker.h"
@@ -23,10 +24,10 @@ static void relay_check(const struct doctor_check *check, void *ctx)
 {
 	const struct doctor_relay *relay = ctx;
 	relay->on_check(&(struct cli_check){.name = check->name,
-					    .status = doctor_status_name(check->status),
-					    .detail = check->detail,
-					    .remedy = check->remedy},
-			relay->ctx);
+	                                    .status = doctor_status_name(check->status),
+	                                    .detail = check->detail,
+	                                    .remedy = check->remedy},
+	                relay->ctx);
 }
 
 static int doctor(const char *state_dir, cli_on_check on_check, void *ctx, struct err *err)
@@ -47,10 +48,10 @@ static const struct {
 int main(int argc, char **argv)
 {
 	static const struct cli_roles cli = {.serve = serve,
-					     .stop = broker_stop,
-					     .doctor = doctor,
-					     .pack = trees_pack,
-					     .unpack = trees_unpack};
+	                                     .stop = broker_stop,
+	                                     .doctor = doctor,
+	                                     .pack = trees_pack,
+	                                     .unpack = trees_unpack};
 	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(roles); i++) {
 		if (str_eq(argv[1], roles[i].word))
 			return roles[i].run(argc, argv);

@@ -239,7 +239,8 @@ static void on_open(struct ws *ws, void *ctx)
 
 /* --- for the handlers --- */
 
-struct attach *attach_new(struct api *api, bool is_readonly, const struct attach_ops *ops, void *ctx)
+struct attach *attach_new(struct api *api, bool is_readonly, const struct attach_ops *ops,
+                          void *ctx)
 {
 	struct attach *attach = mem_new(struct attach);
 

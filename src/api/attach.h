@@ -1,6 +1,6 @@
 /*
- * The streams of one command over WebSocket, protocol cloche.v1: binary messages whose first byte is a
- * channel. Many may look, one may write; the writer's pace is the command's. Shared by
+ * The streams of one command over WebSocket, protocol cloche.v1: binary messages whose first byte
+ * is a channel. Many may look, one may write; the writer's pace is the command's. Shared by
  * /execs/{id}/attach, which joins a command that is there, and /run, which starts one.
  */
 #pragma once
@@ -37,7 +37,8 @@ struct attach {
 	void *ctx;
 };
 
-struct attach *attach_new(struct api *api, bool is_readonly, const struct attach_ops *ops, void *ctx);
+struct attach *attach_new(struct api *api, bool is_readonly, const struct attach_ops *ops,
+                          void *ctx);
 void attach_free(struct attach *attach);
 /* Prepares attach->tail for a command that is about to start or to be joined. */
 void attach_target(struct attach *attach, const char *sandbox, const char *exec);

@@ -1,9 +1,9 @@
 /*
  * One command in a sandbox of its own, over one WebSocket: the client says what it wants in a text
- * message, hears what was made, and from then on the streams flow as in attach.c. The sandbox goes when
- * the command ends or the client leaves, whichever comes first; the end is said once the removal is
- * stored. When the daemon itself ends, sandbox and command stay: the client goes on with the next daemon
- * through /execs/{id}/attach.
+ * message, hears what was made, and from then on the streams flow as in attach.c. The sandbox goes
+ * when the command ends or the client leaves, whichever comes first; the end is said once the
+ * removal is stored. When the daemon itself ends, sandbox and command stay: the client goes on with
+ * the next daemon through /execs/{id}/attach.
  */
 #include "api/attach.h"
 #include "api/decode.h"
@@ -111,9 +111,9 @@ static void on_started(const struct exec *exec, const struct err *err, void *ctx
 	} else if (!exec) {
 		give_up(run, err);
 	} else {
-		attach_say(run->attach, json_pack("{s:{s:s, s:O}, s:{s:s}}", "sandbox", "id",
-		                                  run->sandbox.text, "limits", run->limits, "exec",
-		                                  "id", exec->id.text));
+		attach_say(run->attach,
+		           json_pack("{s:{s:s, s:O}, s:{s:s}}", "sandbox", "id", run->sandbox.text,
+		                     "limits", run->limits, "exec", "id", exec->id.text));
 		attach_start(run->attach);
 	}
 }

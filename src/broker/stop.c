@@ -32,7 +32,7 @@ static int ask_broker(const struct site *site, struct err *err)
 	struct wire_msg answer;
 	wire_begin(&out, WIRE_STOP_ALL, 1);
 	wire_put_u64(&out, FIELD_GRACE_MS, STOP_GRACE_MS);
-	if (wire_call(sock, &out, bytes, LIMIT_WIRE_BYTES, STOP_ANSWER_MS, &answer, err) < 0)
+	if (wire_call(sock, &out, bytes, STOP_ANSWER_MS, &answer, err) < 0)
 		return err->code == ERR_UNAVAILABLE ? 0 : -1;
 	wire_msg_done(&answer);
 	/* It closes the connection when it ends; only then is everything over. */

@@ -80,8 +80,7 @@ static int ask_starter(struct supervise *supervise, int wire_fd, pid_t *ret_pid,
 	wire_begin(&out, WIRE_START_DAEMON, 1);
 	wire_put_fd(&out, wire_fd);
 	wire_put_fd(&out, supervise->api_fd);
-	if (wire_call(supervise->starter_sock, &out, bytes, LIMIT_WIRE_BYTES, STARTER_MS, &answer,
-	              err) < 0)
+	if (wire_call(supervise->starter_sock, &out, bytes, STARTER_MS, &answer, err) < 0)
 		return -1;
 	*ret_pid = (pid_t)wire_u64(&answer, FIELD_PID, 0);
 	wire_msg_done(&answer);

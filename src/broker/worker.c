@@ -237,7 +237,7 @@ int worker_start(struct worker *worker, const struct site *site, int tree_fd, st
 int worker_call(struct worker *worker, const struct wire_out *out, int timeout_ms, uint8_t *bytes,
                 struct wire_msg *ret, struct err *err)
 {
-	if (wire_call(worker->sock, out, bytes, LIMIT_WIRE_BYTES, timeout_ms, ret, err) == 0)
+	if (wire_call(worker->sock, out, bytes, timeout_ms, ret, err) == 0)
 		return 0;
 	/* One that could not start has said why before it went, maybe before we asked. */
 	struct err why = {0};

@@ -54,7 +54,7 @@ static int ask(const char *state_dir, const struct wire_out *out, uint8_t *bytes
 		return err_set(err, ERR_FORBIDDEN, "you may not use the broker of %s", state_dir);
 	if (sock < 0)
 		return err_sys(err, -sock, "connect to the broker of %s", state_dir);
-	return wire_call(sock, out, bytes, LIMIT_WIRE_BYTES, timeout_ms, ret, err);
+	return wire_call(sock, out, bytes, timeout_ms, ret, err);
 }
 
 /* The path as the kernel names it: what the user sees later must be what was granted. */

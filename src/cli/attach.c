@@ -60,8 +60,8 @@ struct session {
 	uint64_t offset;
 	int signal_fd;
 	bool input_open;
-	bool ended; /* result is filled */
-	bool failed; /* the daemon said why in cli->err */
+	bool ended;                  /* result is filled */
+	bool failed;                 /* the daemon said why in cli->err */
 	char exec[LIMIT_ID_LEN + 1]; /* of a run, once it is known */
 	uint64_t interrupt_ms;
 	int interrupts;
@@ -374,7 +374,8 @@ static int session_connect(struct session *session)
 	    io_set_nonblock(session->http.fd, true) < 0)
 		return err_set(err, ERR_PROTOCOL, "the stream cannot be used");
 	if (session->spec->run != NULL && session->exec[0] == '\0' &&
-	    ws_encode(&session->out, WS_TEXT, -1, session->spec->run, strlen(session->spec->run)) < 0)
+	    ws_encode(&session->out, WS_TEXT, -1, session->spec->run, strlen(session->spec->run)) <
+	            0)
 		return err_set(err, ERR_TOO_LARGE, "the command is too long");
 	if (session->spec->tty)
 		put_size(session);

@@ -31,8 +31,8 @@ struct attach_result {
 	int exit_code;
 	int signal; /* 0: it exited by itself */
 	char reason[32];
-	/* Of a run: what was made ("" when it came to nothing), and whether it is ours to remove because
-	 * the daemon that would have done it is gone. The caller frees limits. */
+	/* Of a run: what was made ("" when it came to nothing), and whether it is ours to remove
+	 * because the daemon that would have done it is gone. The caller frees limits. */
 	char sandbox[LIMIT_ID_LEN + 1];
 	bool is_ours;
 	json_t *limits;

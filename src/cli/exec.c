@@ -240,8 +240,8 @@ int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options 
 	return attach(cli, sandbox, client_str(exec, "id"), options, tty);
 }
 
-int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *options, char *const *argv,
-             char ret_ours[LIMIT_ID_LEN + 1])
+int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *options,
+             char *const *argv, char ret_ours[LIMIT_ID_LEN + 1])
 {
 	bool tty = wants_tty(options);
 	json_t *body = attached_body(cli, options, argv, tty);

@@ -38,11 +38,11 @@ struct exec_options {
  */
 int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options *options,
               char *const *argv) NODISCARD;
-/* As exec_stay, in a sandbox made for it from `sandbox` (a SandboxRequest) and removed by the daemon
- * when the command or this process ends. *ret_ours: its id when it is left to the caller to remove,
- * else "". */
-int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *options, char *const *argv,
-             char ret_ours[LIMIT_ID_LEN + 1]) NODISCARD;
+/* As exec_stay, in a sandbox made for it from `sandbox` (a SandboxRequest) and removed by the
+ * daemon when the command or this process ends. *ret_ours: its id when it is left to the caller to
+ * remove, else "". */
+int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *options,
+             char *const *argv, char ret_ours[LIMIT_ID_LEN + 1]) NODISCARD;
 /* Starts it in the background; *ret is the exec object. */
 int exec_background(struct cli *cli, const char *sandbox, const struct exec_options *options,
                     char *const *argv, json_t **ret) NODISCARD;

@@ -32,9 +32,10 @@ static bool parse_id(const char *text, uint32_t *ret)
 	return true;
 }
 
-/* The line of `file` whose name (field 0) or number (field 2) is `wanted`. fields point into *text. */
+/* The line of `file` whose name (field 0) or number (field 2) is `wanted`. fields point into *text.
+ */
 static bool find_line(const char *file, const char *wanted, char **text, char *fields[FIELDS_MAX],
-		      size_t *ret_count)
+                      size_t *ret_count)
 {
 	size_t len;
 	if (io_read_file(AT_FDCWD, file, FILE_MAX, text, &len) < 0)
@@ -74,7 +75,11 @@ static bool find_user(const char *wanted, struct account *ret)
 static bool find_known(const char *wanted, struct account *ret)
 {
 	static const struct account known[] = {
-		{.uid = 1000, .gid = 1000, .name = "agent", .home = "/home/agent", .shell = "/bin/sh"},
+		{.uid = 1000,
+	         .gid = 1000,
+	         .name = "agent",
+	         .home = "/home/agent",
+	         .shell = "/bin/sh"},
 		{.uid = 0, .gid = 0, .name = "root", .home = "/root", .shell = "/bin/sh"},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
@@ -114,17 +119,21 @@ int account_find(const char *text, struct account *ret, struct err *err)
 	if (!find_user(user, ret) && !find_known(user, ret)) {
 		uint32_t uid;
 		if (!parse_id(user, &uid))
-			return err_set(err, ERR_INVALID,
-				       "there is no user '%.80s' in this sandbox: use a name of its "
-				       "/etc/passwd or a number up to %d",
-				       user, ID_MAX);
+			return err_set(
+				err, ERR_INVALID,
+				"there is no user '%.80s' in this sandbox: use a name of its "
+				"/etc/passwd or a number up to %d",
+				user, ID_MAX);
 		ret->uid = uid;
 		ret->gid = uid;
 	}
 	if (group && !find_group(group, &ret->gid))
-		return err_set(err, ERR_INVALID, "there is no group '%.80s' in this sandbox", group);
-	/* The image's files choose numbers: a command with init's could kill what watches over it. */
+		return err_set(err, ERR_INVALID, "there is no group '%.80s' in this sandbox",
+		               group);
+	/* The image's files choose numbers: a command with init's could kill what watches over it.
+	 */
 	if (ret->uid == INIT_UID)
-		return err_set(err, ERR_INVALID, "the user number %d is taken by the sandbox itself", INIT_UID);
+		return err_set(err, ERR_INVALID,
+		               "the user number %d is taken by the sandbox itself", INIT_UID);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /*
- * Who runs this: pid 1 inside, with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its own user namespace only.
- * Bytes looked at: its keeper's messages, /proc of its own pid namespace. The walls the workload
- * inherits (Landlock, seccomp) are put up here, once, before the spawner is forked: an exec costs nothing
- * for them, and no command can ever run without them.
+ * Who runs this: pid 1 inside, with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its own
+ * user namespace only. Bytes looked at: its keeper's messages, /proc of its own pid namespace. The
+ * walls the workload inherits (Landlock, seccomp) are put up here, once, before the spawner is
+ * forked: an exec costs nothing for them, and no command can ever run without them.
  */
 #include "init/init.h"
 
@@ -62,7 +62,8 @@ static bool is_writable_place(const char *name)
 	return statvfs(name, &fs) == 0 && !(fs.f_flag & ST_RDONLY);
 }
 
-/* Landlock only adds rights, so "everything but" is spelled as a rule for each top-level directory. */
+/* Landlock only adds rights, so "everything but" is spelled as a rule for each top-level directory.
+ */
 static size_t collect_rules(struct landlock_rule *rules)
 {
 	memcpy(rules, fixed_rules, sizeof(fixed_rules));
@@ -75,7 +76,8 @@ static size_t collect_rules(struct landlock_rule *rules)
 		if (count == LANDLOCK_RULES || entry->d_type != DT_DIR ||
 		    !is_writable_place(entry->d_name))
 			continue;
-		rules[count++] = (struct landlock_rule){mem_printf("/%s", entry->d_name), LANDLOCK_ALL};
+		rules[count++] =
+			(struct landlock_rule){mem_printf("/%s", entry->d_name), LANDLOCK_ALL};
 	}
 	(void)closedir(dir);
 	return count;
@@ -112,7 +114,8 @@ static int start_spawner(struct init *init, struct err *err)
 	return 0; /* the socket stays open here too: a later spawner serves what is queued in it */
 }
 
-/* A spawner born here is in init's cgroup: it must not start anything before the keeper moved it. */
+/* A spawner born here is in init's cgroup: it must not start anything before the keeper moved it.
+ */
 static NORETURN void wait_at_gate(int gate)
 {
 	char byte;
@@ -147,13 +150,14 @@ static bool replace_spawner(struct init *init)
 	return init->spawner > 0;
 }
 
-/* Where there is a range, init leaves root to the workload's root and takes an id nobody else has. */
+/* Where there is a range, init leaves root to the workload's root and takes an id nobody else has.
+ */
 static int take_own_id(struct err *err)
 {
 	if (getuid() != 0)
 		return 0;
 	uint64_t keep = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL) |
-			CAPS_BIT(CAP_SETPCAP);
+	                CAPS_BIT(CAP_SETPCAP);
 	int r = caps_become(INIT_UID, INIT_UID, keep);
 	if (r >= 0)
 		r = caps_not_dumpable(); /* a change of id turns it on again */
@@ -179,7 +183,8 @@ static void tree_done(struct tree *tree)
 	free(tree->is_below);
 }
 
-/* Marks everything below `top`: parents before children may be in any order, so repeat until stable. */
+/* Marks everything below `top`: parents before children may be in any order, so repeat until
+ * stable. */
 static void tree_mark(struct tree *tree, pid_t top)
 {
 	bool is_changed = true;
@@ -228,8 +233,8 @@ static int kill_below(pid_t top)
 	return killed;
 }
 
-/* The keeper has frozen the work group where it can, so one round is enough; without a freezer a fork
- * bomb is chased, but not for ever. */
+/* The keeper has frozen the work group where it can, so one round is enough; without a freezer a
+ * fork bomb is chased, but not for ever. */
 static void on_kill_tree(struct init *init, const struct wire_msg *msg, struct wire_out *out)
 {
 	pid_t top = (pid_t)wire_u64(msg, FIELD_PID, 0);
@@ -266,7 +271,7 @@ static void on_signal_all(struct init *init, const struct wire_msg *msg, struct 
 		return;
 	for (size_t i = 0; i < tree.count; i++) {
 		bool is_ours = tree.pids[i] == 1 || tree.pids[i] == init->spawner ||
-			       tree.parents[i] == init->spawner;
+		               tree.parents[i] == init->spawner;
 		if (!is_ours && kill(tree.pids[i], number) == 0)
 			count++;
 	}
@@ -300,7 +305,8 @@ static void answer(struct init *init, const struct wire_msg *msg)
 			requests[i].run(init, msg, &out);
 	}
 	if (msg->request != 0)
-		(void)!wire_send(INIT_CONTROL_FD, &out); /* a keeper that is gone shows as end of file */
+		(void)!wire_send(INIT_CONTROL_FD,
+		                 &out); /* a keeper that is gone shows as end of file */
 }
 
 static void on_control(struct loop_source *source, uint32_t events, void *ctx)
@@ -323,7 +329,8 @@ static void on_signal(int number, void *ctx)
 		return;
 	pid_t pid;
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-		/* Without a spawner nothing can be started any more: end, so that the keeper says so. */
+		/* Without a spawner nothing can be started any more: end, so that the keeper says
+		 * so. */
 		if (pid == init->spawner && !replace_spawner(init))
 			loop_stop(init->loop, 1);
 	}
@@ -336,7 +343,8 @@ static int run_loop(struct init *init)
 	if (r >= 0)
 		r = loop_signals(init->loop, signals, on_signal, init);
 	if (r >= 0)
-		r = loop_add(init->loop, &init->control, INIT_CONTROL_FD, EPOLLIN, on_control, init);
+		r = loop_add(init->loop, &init->control, INIT_CONTROL_FD, EPOLLIN, on_control,
+		             init);
 	if (r < 0)
 		return 1;
 	auto_wire_out struct wire_out ready;

@@ -1,7 +1,7 @@
 /*
  * Pid 1 of a sandbox: reaps, signals, and holds the spawner. It listens only to its keeper (fd 3),
- * never to anything inside, is not dumpable, and has an id of its own where there is a range of ids.
- * When the keeper's socket closes it ends, and with it, by the kernel, everything inside.
+ * never to anything inside, is not dumpable, and has an id of its own where there is a range of
+ * ids. When the keeper's socket closes it ends, and with it, by the kernel, everything inside.
  */
 #pragma once
 

@@ -63,12 +63,14 @@ static int set_stdio(const struct command *command, struct err *err)
 	return 0;
 }
 
-/* Where the out-of-memory killer looks first: before the shim, the spawner and init. The file belongs
- * to us only while we are dumpable, which harms nothing as long as we still have init's uid. */
+/* Where the out-of-memory killer looks first: before the shim, the spawner and init. The file
+ * belongs to us only while we are dumpable, which harms nothing as long as we still have init's
+ * uid. */
 static void volunteer_for_oom(void)
 {
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	(void)!io_write_ctl(AT_FDCWD, "/proc/self/oom_score_adj", "500"); /* best effort by design */
+	(void)!io_write_ctl(AT_FDCWD, "/proc/self/oom_score_adj",
+	                    "500"); /* best effort by design */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
@@ -76,8 +78,8 @@ static int enter_cwd(const struct command *command, struct err *err)
 {
 	if (chdir(command->cwd) == 0)
 		return 0;
-	return err_set(err, ERR_INVALID, "cannot enter the working directory '%.100s': %s", command->cwd,
-		       strerrordesc_np(errno));
+	return err_set(err, ERR_INVALID, "cannot enter the working directory '%.100s': %s",
+	               command->cwd, strerrordesc_np(errno));
 }
 
 static int try_exec(const struct command *command, const char *path, int *worst)
@@ -100,7 +102,8 @@ static int exec_on_path(const struct command *command, struct err *err)
 		for (path = path ? path : default_path; path && name[0];) {
 			const char *end = strchrnul(path, ':');
 			char full[4096];
-			int n = snprintf(full, sizeof(full), "%.*s/%s", (int)(end - path), path, name);
+			int n = snprintf(full, sizeof(full), "%.*s/%s", (int)(end - path), path,
+			                 name);
 			if (n > 0 && (size_t)n < sizeof(full))
 				(void)try_exec(command, full, &worst);
 			path = *end ? end + 1 : NULL;
@@ -154,7 +157,7 @@ static NORETURN void run_command(const struct command *command, int report)
 /* --- the shim --- */
 
 static void send_status(const struct command *command, enum wire_type type, int status,
-			const struct err *err)
+                        const struct err *err)
 {
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, type, 0);
@@ -172,7 +175,8 @@ static void send_started(const struct command *command, pid_t leader)
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_STARTED, 0);
 	wire_put_u64(&out, FIELD_PID, (uint64_t)leader);
-	wire_put_u64(&out, FIELD_ENTRIES, (uint64_t)getpid()); /* the shim itself: top of the tree */
+	wire_put_u64(&out, FIELD_ENTRIES,
+	             (uint64_t)getpid()); /* the shim itself: top of the tree */
 	if (command->is_tty)
 		wire_put_fd(&out, command->master);
 	(void)!wire_send(command->status, &out); /* as above */
@@ -207,7 +211,8 @@ static void close_stdio(struct command *command)
 static int open_terminal(struct command *command, const struct wire_msg *msg, struct err *err)
 {
 	uint64_t rows = wire_u64(msg, FIELD_ROWS, 0), cols = wire_u64(msg, FIELD_COLS, 0);
-	struct tty_size size = {.rows = rows ? (uint16_t)rows : 24, .cols = cols ? (uint16_t)cols : 80};
+	struct tty_size size = {.rows = rows ? (uint16_t)rows : 24,
+	                        .cols = cols ? (uint16_t)cols : 80};
 	int slave = -1;
 	/* A terminal belongs to whoever opens it: the command's user must own its own. */
 	(void)setfsgid(command->account.gid);
@@ -251,12 +256,12 @@ static void complete_environment(struct command *command)
 	const struct {
 		const char *name, *value;
 	} defaults[] = {{"PATH", default_path},
-			{"HOME", command->account.home},
-			{"USER", command->account.name},
-			{"LOGNAME", command->account.name},
-			{"SHELL", command->account.shell},
-			{"LANG", "C.UTF-8"},
-			{"TERM", command->is_tty ? "xterm-256color" : "dumb"}};
+	                {"HOME", command->account.home},
+	                {"USER", command->account.name},
+	                {"LOGNAME", command->account.name},
+	                {"SHELL", command->account.shell},
+	                {"LANG", "C.UTF-8"},
+	                {"TERM", command->is_tty ? "xterm-256color" : "dumb"}};
 	for (size_t i = 0; i < ARRAY_LEN(defaults); i++) {
 		if (defaults[i].value[0])
 			add_default(command->environment, defaults[i].name, defaults[i].value);
@@ -273,9 +278,10 @@ static int parse_command(struct command *command, struct wire_msg *msg, struct e
 	if (account_find(wire_str(msg, FIELD_USER, "agent"), &command->account, err) < 0)
 		return -1;
 	if (getuid() != 0 && !caps_has(CAP_SETUID) && command->account.uid != getuid())
-		return err_set(err, ERR_UNSUPPORTED,
-			       "this sandbox has only the user agent: more ids need newuidmap and a "
-			       "line for this user in /etc/subuid");
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"this sandbox has only the user agent: more ids need newuidmap and a "
+			"line for this user in /etc/subuid");
 	if (!command->argv[0]) /* no command: the user's shell */
 		command->argv[0] = mem_strdup(command->account.shell);
 	complete_environment(command);
@@ -289,10 +295,12 @@ static int parse_command(struct command *command, struct wire_msg *msg, struct e
 static NORETURN void shim(struct wire_msg *msg)
 {
 	struct err err = {0};
-	struct command command = {.status = wire_take_fd(msg, 0), .stdio = {-1, -1, -1}, .master = -1};
+	struct command command = {
+		.status = wire_take_fd(msg, 0), .stdio = {-1, -1, -1}, .master = -1};
 	int report[2];
 	(void)prctl(PR_SET_NAME, "cloche-shim", 0, 0, 0); /* only what ps shows */
-	/* Orphans of the command come to us, not to init: so all of an exec stays below its shim. */
+	/* Orphans of the command come to us, not to init: so all of an exec stays below its shim.
+	 */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || pipe2(report, O_CLOEXEC) < 0) {
 		(void)err_sys(&err, errno, "prepare the command");
 		shim_fail(&command, &err);

@@ -1,6 +1,7 @@
 /*
- * Commands inside: asked for by the daemon, started by the spawner, watched through the shim's status
- * socket. States: STARTING -> RUNNING -> ENDED; an exec that could not start goes from STARTING away.
+ * Commands inside: asked for by the daemon, started by the spawner, watched through the shim's
+ * status socket. States: STARTING -> RUNNING -> ENDED; an exec that could not start goes from
+ * STARTING away.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -125,7 +126,8 @@ static int make_pipes(struct exec *exec, bool has_input, struct child_fds *ret)
 	return r < 0 ? r : make_output_pipe(&exec->streams[1], &ret->stdio[2]);
 }
 
-static int send_to_spawner(struct exec *exec, const struct wire_msg *msg, const struct child_fds *fds)
+static int send_to_spawner(struct exec *exec, const struct wire_msg *msg,
+                           const struct child_fds *fds)
 {
 	static const enum wire_field strings[] = {FIELD_CWD, FIELD_USER};
 	static const enum wire_field lists[] = {FIELD_ARGV, FIELD_ENV};
@@ -182,9 +184,9 @@ static struct exec *exec_new(struct keeper *keeper, const struct wire_msg *msg, 
 	exec->pids_denied_before = keeper->meter.usage.pids_denied;
 	for (size_t i = 0; i < ARRAY_LEN(exec->streams); i++)
 		exec->streams[i] = (struct exec_stream){.exec = exec,
-							.fd = -1,
-							.stream = i ? OUTLOG_STDERR : OUTLOG_STDOUT,
-							.source = {.fd = -1}};
+		                                        .fd = -1,
+		                                        .stream = i ? OUTLOG_STDERR : OUTLOG_STDOUT,
+		                                        .source = {.fd = -1}};
 	exec->next = keeper->execs;
 	keeper->execs = exec;
 	keeper->exec_count++;
@@ -215,7 +217,8 @@ static int launch_command(struct exec *exec, const struct wire_msg *msg)
 	if (r >= 0)
 		r = make_pipes(exec, wire_u64(msg, FIELD_STDIN, 0) != 0, &fds);
 	if (r >= 0)
-		r = loop_add(exec->keeper->loop, &exec->status, exec->status_fd, EPOLLIN, on_status, exec);
+		r = loop_add(exec->keeper->loop, &exec->status, exec->status_fd, EPOLLIN, on_status,
+		             exec);
 	if (r >= 0)
 		r = send_to_spawner(exec, msg, &fds);
 	child_fds_close(&fds);
@@ -227,12 +230,14 @@ static void on_timeout(struct loop_timer *timer, void *ctx)
 	struct exec *exec = ctx;
 	struct err err = {0};
 	if (exec_kill(exec, "timeout", &err) < 0)
-		log_warn("cannot end an exec at its timeout", LOG_STR("exec", exec->id), LOG_ERR(&err));
+		log_warn("cannot end an exec at its timeout", LOG_STR("exec", exec->id),
+		         LOG_ERR(&err));
 	/* Its end stops the timer; until then it is tried again. */
 	loop_timer_in(exec->keeper->loop, timer, KILL_AGAIN_MS, on_timeout, exec);
 }
 
-int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg, struct err *err)
+int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
+               struct err *err)
 {
 	const char *id = wire_str(msg, FIELD_EXEC, "");
 	if (!id_is_valid(id, "ex"))
@@ -252,7 +257,8 @@ int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 	if (r < 0) {
 		exec_forget(exec);
 		if (r == -EAGAIN)
-			return err_set(err, ERR_LIMITED, "the sandbox is too busy to start a command");
+			return err_set(err, ERR_LIMITED,
+			               "the sandbox is too busy to start a command");
 		return err_sys(err, -r, "start the command");
 	}
 	uint64_t timeout_ms = wire_u64(msg, FIELD_TIMEOUT_MS, 0);
@@ -301,11 +307,13 @@ static void on_started(struct exec *exec, struct wire_msg *msg)
 	if (r >= 0)
 		r = relay_watch(exec);
 	if (r < 0)
-		log_warn("cannot watch an exec's streams", LOG_STR("exec", exec->id), LOG_INT("errno", -r));
+		log_warn("cannot watch an exec's streams", LOG_STR("exec", exec->id),
+		         LOG_INT("errno", -r));
 	answer_start(exec, NULL);
 	struct err err = {0};
 	if (exec->is_killed && exec_kill(exec, exec->reason, &err) < 0)
-		log_warn("cannot end an exec at its start", LOG_STR("exec", exec->id), LOG_ERR(&err));
+		log_warn("cannot end an exec at its start", LOG_STR("exec", exec->id),
+		         LOG_ERR(&err));
 }
 
 static void on_failed(struct exec *exec, const struct wire_msg *msg)
@@ -345,7 +353,7 @@ void exec_finish(struct exec *exec)
 	exec->ended_ms = io_real_ms();
 	exec->state = EXEC_ENDED;
 	(void)snprintf(text, sizeof(text), "%s=%d reason=%s", exec->exit_signal ? "signal" : "code",
-		       exec->exit_signal ? exec->exit_signal : exec->exit_code, exec->reason);
+	               exec->exit_signal ? exec->exit_signal : exec->exit_code, exec->reason);
 	/* A full disk loses this line, not the status: the notification below carries it too. */
 	if (outlog_append_exit(&exec->log, text) < 0)
 		log_warn("cannot record an exec's end", LOG_STR("exec", exec->id));
@@ -375,8 +383,9 @@ static void on_vanished(struct exec *exec)
 {
 	struct err err = {0};
 	if (exec->state == EXEC_STARTING) {
-		(void)err_set(&err, ERR_UNAVAILABLE, "the command could not be started: its process was "
-						     "killed (out of memory?)");
+		(void)err_set(&err, ERR_UNAVAILABLE,
+		              "the command could not be started: its process was "
+		              "killed (out of memory?)");
 		answer_start(exec, &err);
 		exec_forget(exec);
 		return;
@@ -433,13 +442,14 @@ int exec_kill(struct exec *exec, const char *reason, struct err *err)
 		return 0; /* nothing to kill yet: on_started does it */
 	const struct cgroup *cgroup = &keeper->launch.cgroup;
 	bool is_frozen = cgroup->version != 0 &&
-			 cgroup_freeze(cgroup, CGROUP_WORK, true, FREEZE_TIMEOUT_MS) >= 0;
+	                 cgroup_freeze(cgroup, CGROUP_WORK, true, FREEZE_TIMEOUT_MS) >= 0;
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_I_KILL_TREE, keeper_next_request(keeper));
 	wire_put_u64(&out, FIELD_PID, (uint64_t)exec->shim);
 	wire_put_u64(&out, FIELD_MORE, !is_frozen); /* chase forks when nothing holds them still */
 	int r = keeper_ask_init(keeper, &out, err);
-	if (cgroup->version != 0 && cgroup_freeze(cgroup, CGROUP_WORK, false, FREEZE_TIMEOUT_MS) < 0)
+	if (cgroup->version != 0 &&
+	    cgroup_freeze(cgroup, CGROUP_WORK, false, FREEZE_TIMEOUT_MS) < 0)
 		log_warn("cannot thaw the sandbox", LOG_STR("sandbox", keeper->slot.id));
 	return r;
 }

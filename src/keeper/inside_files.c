@@ -15,10 +15,14 @@ static const struct {
 	mode_t mode;
 	uint32_t id;
 } dirs[] = {
-	{"/proc", 0555, 0},           {"/sys", 0555, 0},
-	{"/dev", 0755, 0},            {"/run/cloche", 0755, 0},
-	{"/tmp", 01777, 0},           {"/etc", 0755, 0},
-	{"/root", 0700, 0},           {"/home", 0755, 0},
+	{"/proc", 0555, 0},
+	{"/sys", 0555, 0},
+	{"/dev", 0755, 0},
+	{"/run/cloche", 0755, 0},
+	{"/tmp", 01777, 0},
+	{"/etc", 0755, 0},
+	{"/root", 0700, 0},
+	{"/home", 0755, 0},
 	{"/home/agent", 0755, AGENT_ID},
 	{"/workspace", 0755, AGENT_ID},
 };
@@ -43,13 +47,14 @@ static int make_dir(int root_fd, size_t i, const struct inside_files_owner *owne
 	return chmod(self, dirs[i].mode) < 0 ? -errno : 0; /* the umask may have cut it */
 }
 
-/* Replaces a file of /etc with our text. The old entry is unlinked first: if the image made it a link,
- * the link goes, not what it points to. */
+/* Replaces a file of /etc with our text. The old entry is unlinked first: if the image made it a
+ * link, the link goes, not what it points to. */
 static int put_file(int etc, const char *name, const char *text, uid_t owner)
 {
 	if (unlinkat(etc, name, 0) < 0 && errno != ENOENT)
 		return -errno;
-	auto_close int fd = openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	auto_close int fd =
+		openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
 	int r = io_write_all(fd, text, strlen(text));
@@ -71,7 +76,8 @@ static bool has_id(const char *text, const char *needle)
 	return false;
 }
 
-/* Images from elsewhere do not know the agent: give the id a name, so that prompts and tools work. */
+/* Images from elsewhere do not know the agent: give the id a name, so that prompts and tools work.
+ */
 static int add_account(int etc, const char *name, const char *line)
 {
 	auto_close int fd = path_open_plain(etc, name, O_RDWR | O_APPEND | O_NONBLOCK, 0);
@@ -96,7 +102,8 @@ static int fill_etc(int etc, const char *hostname, uid_t root_id)
 {
 	char hosts[256], name[80];
 	(void)snprintf(hosts, sizeof(hosts),
-		       "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n", hostname);
+	               "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
+	               hostname);
 	(void)snprintf(name, sizeof(name), "%s\n", hostname);
 	int r = put_file(etc, "hosts", hosts, root_id);
 	if (r >= 0)
@@ -111,7 +118,7 @@ static int fill_etc(int etc, const char *hostname, uid_t root_id)
 }
 
 int inside_files_prepare(int root_fd, const char *hostname, const struct inside_files_owner *owner,
-			 struct err *err)
+                         struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
 		int r = make_dir(root_fd, i, owner);
@@ -142,8 +149,8 @@ int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_f
 	int r = path_make_dirs(root_fd, parent[0] ? parent : "/", 0755, (uid_t)-1, (gid_t)-1, &dir);
 	if (r < 0)
 		return r;
-	auto_close int made = openat(dir, slash + 1, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-				     0644);
+	auto_close int made = openat(
+		dir, slash + 1, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
 	if (made < 0 && errno != EEXIST)
 		return -errno;
 	*ret_fd = path_open_plain(dir, slash + 1, O_PATH, 0);

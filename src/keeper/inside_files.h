@@ -13,6 +13,6 @@ struct inside_files_owner {
 };
 
 int inside_files_prepare(int root_fd, const char *hostname, const struct inside_files_owner *owner,
-			 struct err *err) NODISCARD;
+                         struct err *err) NODISCARD;
 /* The place a mount goes: made as a directory or an empty file, after what source_fd is. */
 int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_fd) NODISCARD;

@@ -1,8 +1,9 @@
 /*
  * Who runs this: a keeper and the child that becomes init, both still root of the user namespace
- * cloche serves in. Bytes looked at: none from inside. What must be gone at the end: for init, every
- * capability but the four it needs inside its own namespace, every fd but two, the environment; for
- * the keeper, all capabilities, the host's network and files, and every system call it does not need.
+ * cloche serves in. Bytes looked at: none from inside. What must be gone at the end: for init,
+ * every capability but the four it needs inside its own namespace, every fd but two, the
+ * environment; for the keeper, all capabilities, the host's network and files, and every system
+ * call it does not need.
  */
 #include "keeper/isolate.h"
 
@@ -34,8 +35,9 @@ static int set_rlimit(int which, uint64_t value)
 	return setrlimit((__rlimit_resource_t)which, &limit) < 0 ? -errno : 0;
 }
 
-/* 1 is the one value at which the kernel does not start the host's crash handler either (core(5)); the
- * filter keeps it. Raising it from 0 needs CAP_SYS_RESOURCE, so where that lacks 0 has to do. */
+/* 1 is the one value at which the kernel does not start the host's crash handler either (core(5));
+ * the filter keeps it. Raising it from 0 needs CAP_SYS_RESOURCE, so where that lacks 0 has to do.
+ */
 static int forbid_core_dumps(void)
 {
 	struct rlimit one = {.rlim_cur = 1, .rlim_max = 1};
@@ -53,15 +55,17 @@ static int set_rlimits(const struct slot *slot)
 	return r < 0 ? r : set_rlimit(RLIMIT_NOFILE, slot->nofile);
 }
 
-/* The fds init expects, at fixed numbers, and nothing else. /dev/null of the sandbox is 0, 1 and 2. */
+/* The fds init expects, at fixed numbers, and nothing else. /dev/null of the sandbox is 0, 1 and 2.
+ */
 static int place_fds(int control_fd, int spawn_fd, int program_fd)
 {
 	/* Out of the way first, so that no dup2 below overwrites one that is still needed. */
 	int high[3] = {fcntl(control_fd, F_DUPFD, 10), fcntl(spawn_fd, F_DUPFD, 10),
-		       fcntl(program_fd, F_DUPFD, 10)};
+	               fcntl(program_fd, F_DUPFD, 10)};
 	if (high[0] < 0 || high[1] < 0 || high[2] < 0)
 		return -errno;
-	int null = open("/dev/null", O_RDWR | O_NOCTTY); /* NOLINT(android-cloexec-open): becomes 0–2 */
+	int null = open("/dev/null",
+	                O_RDWR | O_NOCTTY); /* NOLINT(android-cloexec-open): becomes 0–2 */
 	if (null < 0)
 		return -errno;
 	for (int fd = 0; fd < CONTROL_FD; fd++) {
@@ -79,8 +83,8 @@ static int place_fds(int control_fd, int spawn_fd, int program_fd)
 	return fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0 ? -errno : 0;
 }
 
-/* The user namespace last: until here the child was root of the parent namespace, so the sandbox owns
- * neither its mounts, nor its network, nor its pid namespace. */
+/* The user namespace last: until here the child was root of the parent namespace, so the sandbox
+ * owns neither its mounts, nor its network, nor its pid namespace. */
 static int enter_user_namespace(const struct slot *slot, int userns_fd)
 {
 	int r = ns_enter(userns_fd, CLONE_NEWUSER);
@@ -89,9 +93,10 @@ static int enter_user_namespace(const struct slot *slot, int userns_fd)
 	bool has_range = slot->range_count > AGENT_ID;
 	uid_t id = has_range ? 0 : AGENT_ID;
 	if (has_range) {
-		/* For the commands init starts: their ids, their empty bounding set, signals to them. */
+		/* For the commands init starts: their ids, their empty bounding set, signals to
+		 * them. */
 		uint64_t keep = CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID) | CAPS_BIT(CAP_KILL) |
-				CAPS_BIT(CAP_SETPCAP);
+		                CAPS_BIT(CAP_SETPCAP);
 		r = caps_become(id, id, keep);
 		return r < 0 ? r : caps_limit(keep);
 	}
@@ -102,17 +107,19 @@ static int enter_user_namespace(const struct slot *slot, int userns_fd)
 }
 
 int isolate_init(const struct slot *slot, int userns_fd, int control_fd, int spawn_fd,
-		 struct err *err)
+                 struct err *err)
 {
 	int r = set_rlimits(slot);
 	if (r < 0)
 		return err_sys(err, -r, "set resource limits");
-	/* Init and the spawner must get a turn among however many that spin inside; commands start at the
-	 * ordinary priority again. Where this is refused, starting a command is slow under load. */
+	/* Init and the spawner must get a turn among however many that spin inside; commands start
+	 * at the ordinary priority again. Where this is refused, starting a command is slow under
+	 * load. */
 	(void)setpriority(PRIO_PROCESS, 0, OWN_NICE);
 	(void)umask(022);
 	(void)setsid(); /* fails only if we lead a session already, which is as good */
-	/* fds first: the user namespace could not open /dev/null of the parent afterwards in all cases. */
+	/* fds first: the user namespace could not open /dev/null of the parent afterwards in all
+	 * cases. */
 	r = fcntl(userns_fd, F_DUPFD_CLOEXEC, 20);
 	int userns = r;
 	if (r >= 0)
@@ -124,7 +131,8 @@ int isolate_init(const struct slot *slot, int userns_fd, int control_fd, int spa
 		r = place_fds(control_fd, spawn_fd, slot->program);
 	if (r < 0)
 		return err_sys(err, -r, "drop privileges");
-	/* If the keeper dies, so does everything inside: nobody would be left to keep the limits. */
+	/* If the keeper dies, so does everything inside: nobody would be left to keep the limits.
+	 */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return err_sys(err, errno, "tie init to its keeper");
 	static char *const argv[] = {(char *)"cloche", (char *)"init", NULL};
@@ -143,7 +151,7 @@ static int empty_root(void)
 	auto_close int tmpfs = -1;
 	if (r >= 0)
 		r = mount_new("tmpfs", "cloche", "size=0,nr_inodes=1,mode=555",
-			      MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &tmpfs);
+		              MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &tmpfs);
 	/* /sys exists everywhere and nobody can remove it: a safe place to attach to. */
 	auto_close int place = open("/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r >= 0)
@@ -163,7 +171,7 @@ static int wall_off(const struct landlock_rule *rules, size_t count)
 }
 
 int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, size_t count,
-		   struct err *err)
+                   struct err *err)
 {
 	int r = empty_root();
 	if (r < 0)
@@ -173,7 +181,8 @@ int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, s
 		return err_sys(err, -r, "leave the host's network");
 	r = caps_no_new_privs();
 	if (r >= 0)
-		r = wall_off(rules, count); /* while we may still open every folder the rules name */
+		r = wall_off(rules,
+		             count); /* while we may still open every folder the rules name */
 	if (r >= 0)
 		r = caps_limit(CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID));
 	if (r >= 0)

@@ -51,8 +51,7 @@ int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err
 		return err_set(err, ERR_CONFLICT, "the sandbox is ending");
 	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	struct wire_msg msg;
-	if (wire_call(keeper->launch.control[0], out, bytes, LIMIT_WIRE_BYTES, INIT_ANSWER_MS, &msg, err) <
-	    0)
+	if (wire_call(keeper->launch.control[0], out, bytes, INIT_ANSWER_MS, &msg, err) < 0)
 		return err_wrap(err, "ask init");
 	wire_msg_done(&msg);
 	return 0;
@@ -72,14 +71,17 @@ static void tell_limit(struct keeper *keeper, const char *reason, const char *de
 void keeper_sample(struct keeper *keeper)
 {
 	struct meter before = keeper->meter;
-	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.rootfs.disk_fd);
+	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk,
+	             keeper->launch.rootfs.disk_fd);
 	const struct meter *now = &keeper->meter;
 	if (now->usage.oom_kills > before.usage.oom_kills)
 		tell_limit(keeper, "oom", "a process was killed: the memory limit was reached");
 	if (now->usage.pids_denied > before.usage.pids_denied)
-		tell_limit(keeper, "pids", "a new process was refused: the limit on processes was reached");
+		tell_limit(keeper, "pids",
+		           "a new process was refused: the limit on processes was reached");
 	if (now->disk.is_full && !before.disk.is_full)
-		tell_limit(keeper, "disk", "the disk limit was reached: bytes or inodes are used up");
+		tell_limit(keeper, "disk",
+		           "the disk limit was reached: bytes or inodes are used up");
 }
 
 static bool has_running(const struct keeper *keeper)
@@ -95,8 +97,8 @@ static void on_sample(struct loop_timer *timer, void *ctx)
 {
 	struct keeper *keeper = ctx;
 	keeper_sample(keeper);
-	loop_timer_in(keeper->loop, timer, has_running(keeper) ? SAMPLE_BUSY_MS : SAMPLE_IDLE_MS, on_sample,
-		      keeper);
+	loop_timer_in(keeper->loop, timer, has_running(keeper) ? SAMPLE_BUSY_MS : SAMPLE_IDLE_MS,
+	              on_sample, keeper);
 }
 
 static void on_deadline(struct loop_timer *timer, void *ctx)
@@ -125,7 +127,8 @@ static void close_control(struct keeper *keeper)
 static void on_init_late(struct loop_timer *timer, void *ctx)
 {
 	struct keeper *keeper = ctx;
-	log_warn("init did not end: ending it with the keeper", LOG_STR("sandbox", keeper->slot.id));
+	log_warn("init did not end: ending it with the keeper",
+	         LOG_STR("sandbox", keeper->slot.id));
 	loop_stop(keeper->loop, 0);
 }
 
@@ -180,8 +183,8 @@ static void on_init_exit(struct loop_source *source, uint32_t events, void *ctx)
 	loop_stop(keeper->loop, 0);
 }
 
-/* A new spawner after the old one was killed: it was born in init's group and waits there. Only pids of
- * this sandbox can arrive here: the socket is in init's and the spawner's hands alone. */
+/* A new spawner after the old one was killed: it was born in init's group and waits there. Only
+ * pids of this sandbox can arrive here: the socket is in init's and the spawner's hands alone. */
 static void on_spawn(struct loop_source *source, uint32_t events, void *ctx)
 {
 	struct keeper *keeper = ctx;
@@ -194,12 +197,12 @@ static void on_spawn(struct loop_source *source, uint32_t events, void *ctx)
 		return;
 	}
 	r = msg.type == WIRE_S_AGAIN && msg.sender > 0
-		    ? cgroup_attach_by(&keeper->launch.work_door, msg.sender)
-		    : -EPROTO;
+	            ? cgroup_attach_by(&keeper->launch.work_door, msg.sender)
+	            : -EPROTO;
 	wire_msg_done(&msg);
 	if (r < 0) {
 		log_warn("cannot place a new spawner", LOG_STR("sandbox", keeper->slot.id),
-			 LOG_INT("errno", -r));
+		         LOG_INT("errno", -r));
 		return; /* it waits for ever: execs are refused, nothing runs without limits */
 	}
 	keeper_sample(keeper);
@@ -233,23 +236,24 @@ static void write_exit_record(struct keeper *keeper)
 {
 	const struct meter *meter = &keeper->meter;
 	char text[512];
-	int n = snprintf(text, sizeof(text),
-			 "reason=%s\nended_ms=%llu\ncpu_us=%llu\nmemory_peak=%llu\nmemory_byte_s=%llu\n"
-			 "disk=%llu\ninodes=%llu\nuptime_ms=%llu\noom_kills=%llu\npids_denied=%llu\n"
-			 "output=%llu\n",
-			 keeper->end_reason, (unsigned long long)io_real_ms(),
-			 (unsigned long long)meter->usage.cpu_us,
-			 (unsigned long long)meter->usage.memory_peak,
-			 (unsigned long long)(meter->memory_byte_ms / 1000),
-			 (unsigned long long)meter->disk.bytes, (unsigned long long)meter->disk.inodes,
-			 (unsigned long long)(io_boot_ms() - keeper->started_boot_ms),
-			 (unsigned long long)meter->usage.oom_kills,
-			 (unsigned long long)meter->usage.pids_denied,
-			 (unsigned long long)keeper->output_bytes);
+	int n = snprintf(
+		text, sizeof(text),
+		"reason=%s\nended_ms=%llu\ncpu_us=%llu\nmemory_peak=%llu\nmemory_byte_s=%llu\n"
+		"disk=%llu\ninodes=%llu\nuptime_ms=%llu\noom_kills=%llu\npids_denied=%llu\n"
+		"output=%llu\n",
+		keeper->end_reason, (unsigned long long)io_real_ms(),
+		(unsigned long long)meter->usage.cpu_us,
+		(unsigned long long)meter->usage.memory_peak,
+		(unsigned long long)(meter->memory_byte_ms / 1000),
+		(unsigned long long)meter->disk.bytes, (unsigned long long)meter->disk.inodes,
+		(unsigned long long)(io_boot_ms() - keeper->started_boot_ms),
+		(unsigned long long)meter->usage.oom_kills,
+		(unsigned long long)meter->usage.pids_denied,
+		(unsigned long long)keeper->output_bytes);
 	int r = io_replace_file(keeper->launch.out_dir, "exit", text, (size_t)n, 0640);
 	if (r < 0)
 		log_error("cannot write the exit record", LOG_STR("sandbox", keeper->slot.id),
-			  LOG_INT("errno", -r));
+		          LOG_INT("errno", -r));
 }
 
 static void say_gone(struct keeper *keeper)
@@ -283,21 +287,21 @@ static void report(struct keeper *keeper, const struct err *err)
 
 static int prepare_loop(struct keeper *keeper)
 {
-	int r = loop_add(keeper->loop, &keeper->init, keeper->launch.init_pidfd, EPOLLIN, on_init_exit,
-			 keeper);
+	int r = loop_add(keeper->loop, &keeper->init, keeper->launch.init_pidfd, EPOLLIN,
+	                 on_init_exit, keeper);
 	if (r >= 0)
-		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], 0, on_control,
-			     keeper);
+		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], 0,
+		             on_control, keeper);
 	if (r >= 0)
-		r = loop_add(keeper->loop, &keeper->spawn, keeper->launch.spawn[0], EPOLLIN, on_spawn,
-			     keeper);
+		r = loop_add(keeper->loop, &keeper->spawn, keeper->launch.spawn[0], EPOLLIN,
+		             on_spawn, keeper);
 	if (r >= 0)
 		r = serve_start(keeper);
 	if (r < 0)
 		return r;
 	/* A parked one whose daemon died before it came: see conn_free for the other case. */
 	keeper_set_deadline(keeper, keeper->slot.is_parked ? io_boot_ms() + UNCLAIMED_MS
-							   : keeper->slot.deadline_ms);
+	                                                   : keeper->slot.deadline_ms);
 	loop_timer_in(keeper->loop, &keeper->sample, SAMPLE_BUSY_MS, on_sample, keeper);
 	return 0;
 }
@@ -316,7 +320,8 @@ static int live(struct keeper *keeper)
 	(void)loop_run(keeper->loop); /* whatever ended it, the end is recorded */
 	if (!keeper->end_reason)
 		keeper->end_reason = "lost";
-	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk, keeper->launch.rootfs.disk_fd);
+	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk,
+	             keeper->launch.rootfs.disk_fd);
 	finish_execs(keeper);
 	write_exit_record(keeper);
 	say_gone(keeper);

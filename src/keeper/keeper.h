@@ -1,7 +1,7 @@
 /*
  * The keeper: one process per sandbox, forked by the launch zygote. It builds the sandbox, drops
- * every privilege, and from then on stands between the daemon and what runs inside: execs, terminals,
- * output, meters, deadlines. It outlives daemon and broker.
+ * every privilege, and from then on stands between the daemon and what runs inside: execs,
+ * terminals, output, meters, deadlines. It outlives daemon and broker.
  */
 #pragma once
 
@@ -10,12 +10,12 @@
 
 /* The fds of a SLOT message, in this order; layers and then mounts follow. */
 enum keeper_fd {
-	KEEPER_FD_RESULT,  /* SLOT_READY or ERROR is answered here, once */
-	KEEPER_FD_SANDBOX, /* sandboxes/<id> */
-	KEEPER_FD_RUN,     /* run/, where <id>.sock is made */
-	KEEPER_FD_PROGRAM, /* the sealed copy of this program that goes inside */
+	KEEPER_FD_RESULT,    /* SLOT_READY or ERROR is answered here, once */
+	KEEPER_FD_SANDBOX,   /* sandboxes/<id> */
+	KEEPER_FD_RUN,       /* run/, where <id>.sock is made */
+	KEEPER_FD_PROGRAM,   /* the sealed copy of this program that goes inside */
 	KEEPER_FD_TEMPLATES, /* templates/, where empty loop images are kept */
-	KEEPER_FD_LAYERS,  /* first layer, lowest first */
+	KEEPER_FD_LAYERS,    /* first layer, lowest first */
 };
 
 /* Looks at the machine once, in the zygote, so that every keeper forked later knows it already. */

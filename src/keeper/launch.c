@@ -1,11 +1,11 @@
 /*
- * Who runs this: the keeper, root of the namespace cloche serves in. Bytes looked at: the SLOT message
- * and what our own init says before any foreign program runs. Gone at the end: every privilege (the
- * last step), all fds of layers and grants.
+ * Who runs this: the keeper, root of the namespace cloche serves in. Bytes looked at: the SLOT
+ * message and what our own init says before any foreign program runs. Gone at the end: every
+ * privilege (the last step), all fds of layers and grants.
  *
- * The cgroup dance: on v1 moving a process into a group waits for a grace period of the kernel, but a
- * child is born in its parent's group for nothing. So the keeper goes into `work` itself, gives birth to
- * init (and init to its spawner) there, and then moves init and itself out.
+ * The cgroup dance: on v1 moving a process into a group waits for a grace period of the kernel, but
+ * a child is born in its parent's group for nothing. So the keeper goes into `work` itself, gives
+ * birth to init (and init to its spawner) there, and then moves init and itself out.
  */
 #include "keeper/launch.h"
 
@@ -59,9 +59,10 @@ static int missing(struct launch *launch, const char *name, const char *remedy, 
 	note(launch, "degraded=%s", name);
 	if (launch->slot->degraded)
 		return 0;
-	return err_set(err, ERR_MISSING,
-		       "%s is not available here: %s; or allow a weaker sandbox with degraded = true",
-		       name, remedy);
+	return err_set(
+		err, ERR_MISSING,
+		"%s is not available here: %s; or allow a weaker sandbox with degraded = true",
+		name, remedy);
 }
 
 static int step_identity(struct launch *launch, struct err *err)
@@ -74,8 +75,9 @@ static int step_identity(struct launch *launch, struct err *err)
 	if (r < 0)
 		return err_sys(err, -r, "read own identity");
 	int n = snprintf(text, sizeof(text), "pid=%d\nstart=%llu\nboot=%s\n", (int)getpid(),
-			 (unsigned long long)start, boot);
-	/* Replaced by rename, not synced: the boot id makes it worthless after a power cut anyway. */
+	                 (unsigned long long)start, boot);
+	/* Replaced by rename, not synced: the boot id makes it worthless after a power cut anyway.
+	 */
 	r = io_replace_file(launch->slot->sandbox_dir, "keeper", text, (size_t)n, 0644);
 	return r < 0 ? err_sys(err, -r, "record own identity") : 0;
 }
@@ -86,14 +88,14 @@ static int check_controllers(struct launch *launch, struct err *err)
 		enum cgroup_controller controller;
 		const char *name;
 	} needed[] = {{CGROUP_MEMORY, "cgroup memory controller"},
-		      {CGROUP_CPU, "cgroup cpu controller"},
-		      {CGROUP_PIDS, "cgroup pids controller"}};
+	              {CGROUP_CPU, "cgroup cpu controller"},
+	              {CGROUP_PIDS, "cgroup pids controller"}};
 	for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
 		if (launch->layout.version != 0 && launch->layout.has[needed[i].controller])
 			continue;
 		if (missing(launch, needed[i].name,
-			    "run as root, or give this user a delegated cgroup (systemd: Delegate=yes)",
-			    err) < 0)
+		            "run as root, or give this user a delegated cgroup (systemd: Delegate=yes)",
+		            err) < 0)
 			return -1;
 	}
 	return 0;
@@ -107,7 +109,7 @@ static int step_cgroup(struct launch *launch, struct err *err)
 	if (launch->layout.version == 0)
 		return 0;
 	int r = cgroup_create(&launch->layout, launch->slot->id, &launch->slot->limits,
-			      launch->slot->keeper_uid, &launch->cgroup);
+	                      launch->slot->keeper_uid, &launch->cgroup);
 	if (r >= 0)
 		r = cgroup_attach(&launch->cgroup, CGROUP_WORK, 0);
 	return r < 0 ? err_sys(err, -r, "make the cgroup") : 0;
@@ -120,8 +122,8 @@ static int step_landlock(struct launch *launch, struct err *err)
 		note(launch, "landlock=%d", abi);
 		return 0;
 	}
-	return missing(launch, "Landlock", "boot a kernel with CONFIG_SECURITY_LANDLOCK and lsm=landlock",
-		       err);
+	return missing(launch, "Landlock",
+	               "boot a kernel with CONFIG_SECURITY_LANDLOCK and lsm=landlock", err);
 }
 
 static int step_output(struct launch *launch, struct err *err)
@@ -145,14 +147,14 @@ static int step_socket(struct launch *launch, struct err *err)
 	if (launch->listener < 0)
 		return err_sys(err, -launch->listener, "listen on run/%s", name);
 	if (fchownat(launch->slot->run_dir, name, (uid_t)-1, launch->slot->daemon_gid,
-		     AT_SYMLINK_NOFOLLOW) < 0)
+	             AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(err, errno, "own run/%s", name);
 	return 0;
 }
 
-/* What is counted per user (inotify instances, pending signals, timers) counts for the owner of a user
- * namespace as well as for the users in it. Were that root, one sandbox could use up what the host's
- * own services need; so it is the keeper's id, which no other sandbox has. */
+/* What is counted per user (inotify instances, pending signals, timers) counts for the owner of a
+ * user namespace as well as for the users in it. Were that root, one sandbox could use up what the
+ * host's own services need; so it is the keeper's id, which no other sandbox has. */
 static int make_userns(struct launch *launch, const struct ns_map *map, bool is_single)
 {
 	if (!launch->is_real_root)
@@ -170,8 +172,8 @@ static int step_userns(struct launch *launch, struct err *err)
 	const struct slot *slot = launch->slot;
 	bool has_range = slot->range_count > AGENT_ID;
 	struct ns_map map = {.inside = has_range ? 0 : AGENT_ID,
-			     .outside = slot->range_base,
-			     .count = has_range ? slot->range_count : 1};
+	                     .outside = slot->range_base,
+	                     .count = has_range ? slot->range_count : 1};
 	int r = make_userns(launch, &map, !has_range);
 	note(launch, "uids=%u", has_range ? slot->range_count : 1);
 	return r < 0 ? err_sys(err, -r, "make the user namespace") : 0;
@@ -183,8 +185,8 @@ static int step_disk(struct launch *launch, struct err *err)
 	if (disk->backend == DISK_AUTO)
 		disk->backend = disk_choose(launch->slot->sandbox_dir);
 	note(launch, "disk=%s", disk_name(disk->backend));
-	/* Files in memory belong to no process that could be killed for them: were they all of it, not
-	 * even rm could run. */
+	/* Files in memory belong to no process that could be killed for them: were they all of it,
+	 * not even rm could run. */
 	if (disk->backend == DISK_TMPFS)
 		disk->bytes = MIN(disk->bytes, launch->slot->limits.memory / 2);
 	if (disk->backend == DISK_LOOP) {
@@ -195,15 +197,16 @@ static int step_disk(struct launch *launch, struct err *err)
 			return err_sys(err, -disk->loop_template_fd, "make an empty disk image");
 	}
 	if (disk->backend == DISK_SAMPLED)
-		return missing(launch, "disk limit", "choose disk_backend tmpfs, quota or loop", err);
+		return missing(launch, "disk limit", "choose disk_backend tmpfs, quota or loop",
+		               err);
 	return 0;
 }
 
 static int step_sources(struct launch *launch, struct err *err)
 {
 	launch->rootfs = (struct rootfs){.slot = launch->slot,
-					 .userns_fd = launch->userns,
-					 .can_idmap = launch->is_real_root};
+	                                 .userns_fd = launch->userns,
+	                                 .can_idmap = launch->is_real_root};
 	return rootfs_prepare(&launch->rootfs, err);
 }
 
@@ -214,12 +217,13 @@ static int step_sockets(struct launch *launch, struct err *err)
 		r = wire_pair(launch->spawn);
 	if (r >= 0)
 		r = wire_know_sender(launch->spawn[0]);
-	/* The spawner shares the workload's processor time: waiting for it to read would hand our own
-	 * to whoever spins inside. Room for many requests instead, and a refusal beyond it. */
+	/* The spawner shares the workload's processor time: waiting for it to read would hand our
+	 * own to whoever spins inside. Room for many requests instead, and a refusal beyond it. */
 	int room = SPAWN_QUEUE_BYTES;
 	if (r >= 0)
 		r = io_set_nonblock(launch->spawn[0], true);
-	if (r >= 0 && setsockopt(launch->spawn[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
+	if (r >= 0 &&
+	    setsockopt(launch->spawn[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
 		room = 0; /* the default has room for some */
 	return r < 0 ? err_sys(err, -r, "make the sockets to init") : 0;
 }
@@ -234,7 +238,8 @@ static int become_init(struct launch *launch, struct err *err)
 		return err_sys(err, -r, "bring up the loopback interface");
 	if (sethostname(launch->slot->hostname, strlen(launch->slot->hostname)) < 0)
 		return err_sys(err, errno, "set the hostname");
-	return isolate_init(launch->slot, launch->userns, launch->control[1], launch->spawn[1], err);
+	return isolate_init(launch->slot, launch->userns, launch->control[1], launch->spawn[1],
+	                    err);
 }
 
 static NORETURN void child(struct launch *launch)
@@ -253,7 +258,7 @@ static NORETURN void child(struct launch *launch)
 static int step_clone(struct launch *launch, struct err *err)
 {
 	uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
-			 CLONE_NEWCGROUP;
+	                 CLONE_NEWCGROUP;
 	launch->init_pid = ns_clone(flags | CLONE_NEWTIME, -1, &launch->init_pidfd);
 	bool has_time = launch->init_pid != -EINVAL && launch->init_pid != -EPERM;
 	if (!has_time)
@@ -277,7 +282,7 @@ static int wait_message(int sock, uint8_t *bytes, struct wire_msg *ret, struct e
 	} while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return err_set(err, ERR_TIMEOUT, "init did not answer within %d s",
-			       READY_TIMEOUT_MS / 1000);
+		               READY_TIMEOUT_MS / 1000);
 	n = wire_recv(sock, bytes, LIMIT_WIRE_BYTES, ret);
 	if (n <= 0)
 		return err_set(err, ERR_INTERNAL, "init ended before it was ready");
@@ -348,14 +353,14 @@ static const struct {
 void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout)
 {
 	*launch = (struct launch){.slot = slot,
-				  .layout = *layout,
-				  .userns = -1,
-				  .out_dir = -1,
-				  .listener = -1,
-				  .control = {-1, -1},
-				  .spawn = {-1, -1},
-				  .rootfs = {.disk_fd = -1},
-				  .init_pidfd = -1};
+	                          .layout = *layout,
+	                          .userns = -1,
+	                          .out_dir = -1,
+	                          .listener = -1,
+	                          .control = {-1, -1},
+	                          .spawn = {-1, -1},
+	                          .rootfs = {.disk_fd = -1},
+	                          .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
 	for (size_t i = 0; i < ARRAY_LEN(launch->work_door.procs); i++)
 		launch->work_door.procs[i] = -1;
@@ -363,9 +368,9 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 
 void launch_done(struct launch *launch)
 {
-	int *fds[] = {&launch->userns,     &launch->out_dir,  &launch->listener, &launch->control[0],
-		      &launch->control[1], &launch->spawn[0], &launch->spawn[1], &launch->rootfs.disk_fd,
-		      &launch->init_pidfd};
+	int *fds[] = {&launch->userns,     &launch->out_dir,        &launch->listener,
+	              &launch->control[0], &launch->control[1],     &launch->spawn[0],
+	              &launch->spawn[1],   &launch->rootfs.disk_fd, &launch->init_pidfd};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	cgroup_done(&launch->cgroup);

@@ -20,12 +20,12 @@ struct launch {
 	struct cgroup_layout layout; /* from keeper_warm */
 	struct cgroup cgroup;
 	struct cgroup_door work_door; /* kept: a new spawner is let in by it */
-	bool is_real_root; /* not root of a mere user namespace */
+	bool is_real_root;            /* not root of a mere user namespace */
 	int userns;
-	int out_dir;  /* sandboxes/<id>/out, kept */
-	int listener; /* run/<id>.sock, kept */
+	int out_dir;              /* sandboxes/<id>/out, kept */
+	int listener;             /* run/<id>.sock, kept */
 	int control[2], spawn[2]; /* [0] ours, kept; [1] init's */
-	struct rootfs rootfs; /* its disk is kept, for meters */
+	struct rootfs rootfs;     /* its disk is kept, for meters */
 	pid_t init_pid;
 	int init_pidfd;
 	char mechanisms[LAUNCH_MECHANISMS][64]; /* name=value, what is in force */

@@ -11,7 +11,7 @@ static void integrate(struct meter *meter, uint64_t now_ms, uint64_t memory_befo
 }
 
 void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct disk_spec *disk,
-		  int disk_fd)
+                  int disk_fd)
 {
 	uint64_t now_ms = io_boot_ms();
 	struct cgroup_usage usage;

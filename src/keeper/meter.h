@@ -1,6 +1,6 @@
 /*
- * What a sandbox used, read from its cgroups and its disk, and which limits acted. Counters never go
- * back; memory byte-seconds are integrated between samples.
+ * What a sandbox used, read from its cgroups and its disk, and which limits acted. Counters never
+ * go back; memory byte-seconds are integrated between samples.
  */
 #pragma once
 
@@ -18,5 +18,5 @@ struct meter {
 
 /* cgroup may have version 0, disk_fd may be -1: those parts stay zero. */
 void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct disk_spec *disk,
-		  int disk_fd);
+                  int disk_fd);
 void meter_put(const struct meter *meter, struct wire_out *out);

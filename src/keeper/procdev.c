@@ -10,9 +10,8 @@
 
 /* Kernel state that is not the sandbox's: files are covered by an empty file, directories by an
  * empty directory. The rest of /proc/sys and its siblings is read-only. A missing entry is fine. */
-static const char *const masked_files[] = {"kcore",         "keys",       "key-users",
-					   "kallsyms",      "kmsg",       "timer_list",
-					   "sysrq-trigger", "sched_debug"};
+static const char *const masked_files[] = {"kcore", "keys",       "key-users",     "kallsyms",
+                                           "kmsg",  "timer_list", "sysrq-trigger", "sched_debug"};
 static const char *const masked_dirs[] = {"acpi", "scsi"};
 static const char *const read_only_dirs[] = {"sys", "irq", "bus", "fs"};
 
@@ -20,16 +19,13 @@ static const char *const devices[] = {"null", "zero", "full", "random", "urandom
 static const struct {
 	const char *name;
 	const char *target;
-} links[] = {{"fd", "/proc/self/fd"},
-	     {"stdin", "/proc/self/fd/0"},
-	     {"stdout", "/proc/self/fd/1"},
-	     {"stderr", "/proc/self/fd/2"},
-	     {"ptmx", "pts/ptmx"},
-	     {"core", "/proc/kcore"}};
+} links[] = {{"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+             {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+             {"ptmx", "pts/ptmx"},          {"core", "/proc/kcore"}};
 
 /* A new file system on the directory `name` of root, which must be a plain directory. */
 static int attach_type(int root_fd, const char *name, const char *type, const char *options,
-		       enum mount_flags flags, int *ret_fd)
+                       enum mount_flags flags, int *ret_fd)
 {
 	auto_close int fs = -1;
 	auto_close int target = path_open_plain(root_fd, name, O_PATH | O_DIRECTORY, 0);
@@ -58,9 +54,10 @@ static int cover_all(int proc, const char *const *names, size_t count, bool is_d
 		auto_close int blank = -1;
 		bool is_missing = false;
 		int r = is_dir ? mount_new("tmpfs", "cloche", "size=0,nr_inodes=1,mode=555",
-					   MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &blank)
-			       : mount_clone(AT_FDCWD, "/dev/null", MOUNT_RO | MOUNT_NOSUID | MOUNT_NOEXEC,
-					     &blank);
+		                           MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
+		                           &blank)
+		               : mount_clone(AT_FDCWD, "/dev/null",
+		                             MOUNT_RO | MOUNT_NOSUID | MOUNT_NOEXEC, &blank);
 		if (r >= 0)
 			r = cover(proc, names[i], blank, &is_missing);
 		if (r < 0 && !is_missing)
@@ -73,7 +70,8 @@ static int make_read_only(int proc, const char *name)
 {
 	auto_close int copy = -1;
 	bool is_missing = false;
-	int r = mount_clone(proc, name, MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &copy);
+	int r = mount_clone(proc, name, MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
+	                    &copy);
 	if (r == -ENOENT)
 		return 0;
 	if (r >= 0)
@@ -84,7 +82,8 @@ static int make_read_only(int proc, const char *name)
 static int attach_proc(int root_fd)
 {
 	auto_close int proc = -1;
-	int r = attach_type(root_fd, "proc", "proc", "", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &proc);
+	int r = attach_type(root_fd, "proc", "proc", "", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
+	                    &proc);
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(read_only_dirs); i++)
 		r = make_read_only(proc, read_only_dirs[i]);
 	if (r >= 0)
@@ -130,19 +129,19 @@ static int attach_dev(int root_fd, uint64_t memory)
 	auto_close int pts = -1;
 	auto_close int shm = -1;
 	int r = attach_type(root_fd, "dev", "tmpfs", "size=64k,nr_inodes=64,mode=755",
-			    MOUNT_NOSUID | MOUNT_NOEXEC, &dev);
+	                    MOUNT_NOSUID | MOUNT_NOEXEC, &dev);
 	if (r >= 0)
 		r = fill_dev(dev);
 	/* The machine has some thousand terminals for all sandboxes together. */
 	if (r >= 0)
 		r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,max=128",
-				MOUNT_NOSUID | MOUNT_NOEXEC, &pts);
-	/* Its pages count as memory of the sandbox but belong to no process that could be killed for them:
-	 * were all of it full of them, nothing could run any more. A disk in memory takes the half, this
-	 * a quarter. */
+		                MOUNT_NOSUID | MOUNT_NOEXEC, &pts);
+	/* Its pages count as memory of the sandbox but belong to no process that could be killed
+	 * for them: were all of it full of them, nothing could run any more. A disk in memory takes
+	 * the half, this a quarter. */
 	if (memory != UINT64_MAX)
 		(void)snprintf(shm_options, sizeof(shm_options), "mode=1777,size=%llu",
-			       (unsigned long long)memory / 4);
+		               (unsigned long long)memory / 4);
 	if (r >= 0)
 		r = attach_type(dev, "shm", "tmpfs", shm_options, MOUNT_NOSUID | MOUNT_NODEV, &shm);
 	if (r >= 0)

@@ -1,8 +1,8 @@
 /*
  * Bytes of one exec: pipes or a terminal on one side, the output log and the input buffer on the
- * other. The keeper reads a stream only while the log may grow: an attached reader that lags more than
- * the window, or an exec over its output rate, simply is not read, and the command blocks in write(2).
- * Nothing is buffered in memory.
+ * other. The keeper reads a stream only while the log may grow: an attached reader that lags more
+ * than the window, or an exec over its output rate, simply is not read, and the command blocks in
+ * write(2). Nothing is buffered in memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,8 +59,8 @@ static void stream_watch(struct exec_stream *stream, uint32_t events)
 		loop_remove(&stream->source);
 	else if (stream->source.fd >= 0)
 		(void)loop_change(&stream->source, events); /* an fd we added cannot be refused */
-	else if (loop_add(stream->exec->keeper->loop, &stream->source, stream->fd, events, on_stream,
-			  stream) < 0)
+	else if (loop_add(stream->exec->keeper->loop, &stream->source, stream->fd, events,
+	                  on_stream, stream) < 0)
 		fd_closep(&stream->fd); /* out of memory: the command sees a closed pipe */
 }
 
@@ -174,7 +174,8 @@ static void end_input(struct exec *exec)
 	if (!exec->is_tty)
 		input_close(exec);
 	else if (exec->streams[0].fd >= 0)
-		(void)!write(exec->streams[0].fd, &end_of_file, 1); /* a full terminal: the user repeats */
+		(void)!write(exec->streams[0].fd, &end_of_file,
+		             1); /* a full terminal: the user repeats */
 }
 
 static void write_input(struct exec *exec)
@@ -265,7 +266,8 @@ int relay_watch(struct exec *exec)
 		return 0;
 	int r = io_set_nonblock(exec->input_fd, true);
 	if (r >= 0)
-		r = loop_add(exec->keeper->loop, &exec->input_source, exec->input_fd, 0, on_input, exec);
+		r = loop_add(exec->keeper->loop, &exec->input_source, exec->input_fd, 0, on_input,
+		             exec);
 	if (r >= 0)
 		write_input(exec);
 	return r;

@@ -47,7 +47,8 @@ static int detach(int *fd, enum mount_flags flags, int idmap_fd)
 	return 0;
 }
 
-/* A namespace in which one host id is the agent: its files become the agent's, no other file does. */
+/* A namespace in which one host id is the agent: its files become the agent's, no other file does.
+ */
 static int agent_idmap(const struct slot *slot, uid_t source, int *ret_fd)
 {
 	struct ns_map map = {.inside = source, .outside = slot->range_base + AGENT_ID, .count = 1};
@@ -83,7 +84,8 @@ static int prepare_disk(struct rootfs *rootfs, struct err *err)
 	int r = disk_prepare(&slot->disk, slot->sandbox_dir, &rootfs->disk_fd, &is_mount);
 	if (r >= 0 && !is_mount)
 		r = detach(&rootfs->disk_fd, MOUNT_NOSUID | MOUNT_NODEV, -1);
-	/* What outlives the sandbox is stored in canonical ids: the next start has another range. */
+	/* What outlives the sandbox is stored in canonical ids: the next start has another range.
+	 */
 	rootfs->is_disk_idmapped = rootfs->can_idmap && slot->disk.backend != DISK_TMPFS;
 	if (r >= 0 && rootfs->is_disk_idmapped)
 		r = mount_set_idmap(rootfs->disk_fd, rootfs->userns_fd);
@@ -96,7 +98,8 @@ int rootfs_prepare(struct rootfs *rootfs, struct err *err)
 	enum mount_flags sealed = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV;
 	rootfs->disk_fd = -1;
 	for (size_t i = 0; i < slot->layer_count; i++) {
-		int r = detach(&slot->layers[i], sealed, rootfs->can_idmap ? rootfs->userns_fd : -1);
+		int r = detach(&slot->layers[i], sealed,
+		               rootfs->can_idmap ? rootfs->userns_fd : -1);
 		if (r < 0)
 			return err_sys(err, -r, "take layer %zu of the image", i);
 	}
@@ -118,7 +121,7 @@ static int make_scratch(int *ret_fd, struct err *err)
 	auto_close int tmpfs = -1;
 	auto_close int place = open("/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int r = mount_new("tmpfs", "cloche", "size=256k,nr_inodes=256,mode=755",
-			  MOUNT_NOSUID | MOUNT_NODEV, &tmpfs);
+	                  MOUNT_NOSUID | MOUNT_NODEV, &tmpfs);
 	if (r >= 0)
 		r = mount_attach_fd(tmpfs, place);
 	if (r < 0)
@@ -164,9 +167,9 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	size_t used = (size_t)snprintf(options, sizeof(options), "userxattr,lowerdir=");
 	for (size_t i = rootfs->slot->layer_count; i-- > 0;)
 		used += (size_t)snprintf(options + used, sizeof(options) - used, "%sl%zu",
-					 i + 1 == rootfs->slot->layer_count ? "" : ":", i);
+		                         i + 1 == rootfs->slot->layer_count ? "" : ":", i);
 	(void)snprintf(options + used, sizeof(options) - used,
-		       ",upperdir=disk/upper,workdir=disk/work");
+	               ",upperdir=disk/upper,workdir=disk/work");
 	auto_close int overlay = -1;
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
 	if (r >= 0)
@@ -180,11 +183,12 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	return r < 0 ? err_sys(err, -r, "mount the overlay") : 0;
 }
 
-/* The host image: /usr and, where the host is not merged, its old siblings, read-only. Not idmapped:
- * a file only host root may read stays unreadable for root inside. */
+/* The host image: /usr and, where the host is not merged, its old siblings, read-only. Not
+ * idmapped: a file only host root may read stays unreadable for root inside. */
 static int bind_host_dirs(int root, struct err *err)
 {
-	static const char *const names[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+	static const char *const names[] = {"usr",   "bin",   "sbin",  "lib",
+	                                    "lib32", "lib64", "libx32"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		char path[16];
 		struct stat st;
@@ -193,7 +197,7 @@ static int bind_host_dirs(int root, struct err *err)
 			continue; /* a link (merged /usr): the layer has the same link */
 		auto_close int dir = -1;
 		int r = mount_clone(AT_FDCWD, path,
-				    MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_RECURSIVE, &dir);
+		                    MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_RECURSIVE, &dir);
 		if (r >= 0)
 			r = attach_new(dir, root, names[i]);
 		if (r < 0)
@@ -224,7 +228,7 @@ static int attach_mounts(const struct rootfs *rootfs, int root, struct err *err)
 static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 {
 	struct inside_files_owner owner = {.base = rootfs->slot->range_base,
-					   .count = rootfs->slot->range_count};
+	                                   .count = rootfs->slot->range_count};
 	if (rootfs->slot->is_host_image && bind_host_dirs(root, err) < 0)
 		return -1;
 	if (inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)

@@ -1,10 +1,11 @@
 /*
  * The file system a sandbox sees, in two parts. rootfs_prepare runs in the keeper, in whose mount
- * namespace the fds of layers and grants were opened: it turns each into a detached mount with its final
- * flags and id map. rootfs_enter runs in the child that becomes init: root of the parent user
- * namespace, pid 1 of the new pid namespace, in a mount namespace of its own. Every target is opened
- * beneath the new root by fd, so a link in the image cannot aim a mount elsewhere (CVE-2021-30465,
- * CVE-2025-31133). Leaves the child pivoted, with nothing of the host mounted but what was granted.
+ * namespace the fds of layers and grants were opened: it turns each into a detached mount with its
+ * final flags and id map. rootfs_enter runs in the child that becomes init: root of the parent user
+ * namespace, pid 1 of the new pid namespace, in a mount namespace of its own. Every target is
+ * opened beneath the new root by fd, so a link in the image cannot aim a mount elsewhere
+ * (CVE-2021-30465, CVE-2025-31133). Leaves the child pivoted, with nothing of the host mounted but
+ * what was granted.
  */
 #pragma once
 

@@ -1,12 +1,12 @@
 /*
  * Connections from the daemon on run/<id>.sock. Only the daemon's uid and root are heard. Requests
- * are a table; answers and notifications are queued per connection when its socket is full, up to a cap
- * at which the connection is dropped: the daemon connects again and asks for the state.
+ * are a table; answers and notifications are queued per connection when its socket is full, up to a
+ * cap at which the connection is dropped: the daemon connects again and asks for the state.
  */
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -141,7 +141,8 @@ static bool is_anyone_full(const struct keeper *keeper)
 	return false;
 }
 
-/* A full socket gets no news, so that they cannot pile up: later ones say the newest offset anyway. */
+/* A full socket gets no news, so that they cannot pile up: later ones say the newest offset anyway.
+ */
 static void tell_output(struct conn *conn, const struct exec *exec)
 {
 	conn->is_behind |= conn->first != NULL;
@@ -165,7 +166,8 @@ void serve_flush_output(struct keeper *keeper)
 	}
 }
 
-/* What it missed, now that it takes messages again. Ended execs said their last offset at the end. */
+/* What it missed, now that it takes messages again. Ended execs said their last offset at the end.
+ */
 static void catch_up(struct conn *conn)
 {
 	if (conn->first || !conn->is_behind)
@@ -230,7 +232,7 @@ static int on_resize(struct request *request, struct err *err)
 	if (!exec)
 		return -1;
 	return relay_resize(exec, (uint16_t)wire_u64(request->msg, FIELD_ROWS, 24),
-			    (uint16_t)wire_u64(request->msg, FIELD_COLS, 80), err);
+	                    (uint16_t)wire_u64(request->msg, FIELD_COLS, 80), err);
 }
 
 static int on_signal(struct request *request, struct err *err)
@@ -240,7 +242,8 @@ static int on_signal(struct request *request, struct err *err)
 	if (!exec)
 		return -1;
 	if (number == 0 || number > SIGNAL_MAX)
-		return err_set(err, ERR_INVALID, "there is no signal %llu", (unsigned long long)number);
+		return err_set(err, ERR_INVALID, "there is no signal %llu",
+		               (unsigned long long)number);
 	return exec_signal(exec, (int)number, err);
 }
 
@@ -257,7 +260,8 @@ static int on_attach(struct request *request, struct err *err)
 		return -1;
 	exec->is_attached = wire_u64(request->msg, FIELD_ATTACHED, 0) != 0;
 	if (exec->is_attached)
-		exec->acked = MIN(wire_u64(request->msg, FIELD_OFFSET, UINT64_MAX), exec->log.offset);
+		exec->acked =
+			MIN(wire_u64(request->msg, FIELD_OFFSET, UINT64_MAX), exec->log.offset);
 	relay_update(exec);
 	return 0;
 }
@@ -267,7 +271,8 @@ static int on_ack(struct request *request, struct err *err)
 	struct exec *exec = wanted_exec(request, err);
 	if (!exec)
 		return -1;
-	exec->acked = MIN(MAX(exec->acked, wire_u64(request->msg, FIELD_OFFSET, 0)), exec->log.offset);
+	exec->acked =
+		MIN(MAX(exec->acked, wire_u64(request->msg, FIELD_OFFSET, 0)), exec->log.offset);
 	relay_update(exec);
 	return 0;
 }
@@ -317,7 +322,8 @@ static int on_claim(struct request *request, struct err *err)
 
 static int on_stop(struct request *request, struct err *err)
 {
-	keeper_end(request->keeper, "stopped", wire_u64(request->msg, FIELD_GRACE_MS, DEFAULT_GRACE_MS));
+	keeper_end(request->keeper, "stopped",
+	           wire_u64(request->msg, FIELD_GRACE_MS, DEFAULT_GRACE_MS));
 	return 0;
 }
 
@@ -345,11 +351,11 @@ static const struct {
 	enum wire_type type;
 	int (*run)(struct request *request, struct err *err);
 } table[] = {
-	{WIRE_HELLO, on_hello},       {WIRE_K_EXEC, on_exec},     {WIRE_K_STDIN, on_stdin},
-	{WIRE_K_RESIZE, on_resize},   {WIRE_K_SIGNAL, on_signal}, {WIRE_K_KILL, on_kill},
-	{WIRE_K_ATTACH, on_attach},   {WIRE_K_ACK, on_ack},       {WIRE_K_EXECS, on_execs},
-	{WIRE_K_METERS, on_meters},   {WIRE_K_DEADLINE, on_deadline}, {WIRE_K_STOP, on_stop},
-	{WIRE_K_FORGET, on_forget},   {WIRE_K_CLAIM, on_claim},
+	{WIRE_HELLO, on_hello},     {WIRE_K_EXEC, on_exec},         {WIRE_K_STDIN, on_stdin},
+	{WIRE_K_RESIZE, on_resize}, {WIRE_K_SIGNAL, on_signal},     {WIRE_K_KILL, on_kill},
+	{WIRE_K_ATTACH, on_attach}, {WIRE_K_ACK, on_ack},           {WIRE_K_EXECS, on_execs},
+	{WIRE_K_METERS, on_meters}, {WIRE_K_DEADLINE, on_deadline}, {WIRE_K_STOP, on_stop},
+	{WIRE_K_FORGET, on_forget}, {WIRE_K_CLAIM, on_claim},
 };
 
 static void dispatch(struct conn *conn, const struct wire_msg *msg)
@@ -364,7 +370,8 @@ static void dispatch(struct conn *conn, const struct wire_msg *msg)
 	if (i < ARRAY_LEN(table))
 		r = table[i].run(&request, &err);
 	else
-		(void)err_set(&err, ERR_UNSUPPORTED, "this keeper does not know message %d", (int)msg->type);
+		(void)err_set(&err, ERR_UNSUPPORTED, "this keeper does not know message %d",
+		              (int)msg->type);
 	/* Notifications (request 0) get no answer, whatever came of them. */
 	if (msg->request != 0 && r < 0)
 		serve_error(conn->keeper, conn, msg->request, &err);
@@ -407,7 +414,7 @@ static void on_listener(struct loop_source *source, uint32_t events, void *ctx)
 		/* Whoever waits would wake us again and again: look when something was closed. */
 		loop_remove(&keeper->listener);
 		loop_timer_in(keeper->loop, &keeper->accept_again, ACCEPT_AGAIN_MS, on_accept_again,
-			      keeper);
+		              keeper);
 	}
 	if (sock < 0 || wire_peer(sock, &uid, &pid) < 0)
 		return;
@@ -433,8 +440,8 @@ static void on_accept_again(struct loop_timer *timer, void *ctx)
 
 int serve_start(struct keeper *keeper)
 {
-	return loop_add(keeper->loop, &keeper->listener, keeper->launch.listener, EPOLLIN, on_listener,
-			keeper);
+	return loop_add(keeper->loop, &keeper->listener, keeper->launch.listener, EPOLLIN,
+	                on_listener, keeper);
 }
 
 void serve_done(struct keeper *keeper)

@@ -13,8 +13,8 @@ static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err
 	size_t mounts = wire_count(msg, FIELD_MOUNT);
 	if (layers == 0 || layers > LIMIT_LAYERS || mounts > LIMIT_MOUNTS ||
 	    msg->fd_count != KEEPER_FD_LAYERS + layers + mounts)
-		return err_set(err, ERR_PROTOCOL, "slot: %zu layers and %zu mounts with %zu fds", layers,
-			       mounts, msg->fd_count);
+		return err_set(err, ERR_PROTOCOL, "slot: %zu layers and %zu mounts with %zu fds",
+		               layers, mounts, msg->fd_count);
 	slot->result = wire_take_fd(msg, KEEPER_FD_RESULT);
 	slot->sandbox_dir = wire_take_fd(msg, KEEPER_FD_SANDBOX);
 	slot->run_dir = wire_take_fd(msg, KEEPER_FD_RUN);
@@ -24,7 +24,8 @@ static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err
 		slot->layers[slot->layer_count++] = wire_take_fd(msg, KEEPER_FD_LAYERS + i);
 	slot->mounts = mem_zalloc((mounts + 1) * sizeof(*slot->mounts));
 	for (size_t i = 0; i < mounts; i++)
-		slot->mounts[slot->mount_count++].fd = wire_take_fd(msg, KEEPER_FD_LAYERS + layers + i);
+		slot->mounts[slot->mount_count++].fd =
+			wire_take_fd(msg, KEEPER_FD_LAYERS + layers + i);
 	return 0;
 }
 
@@ -91,7 +92,8 @@ int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 	const char *id = wire_str(msg, FIELD_SANDBOX, "");
 	if (!id_is_valid(id, "sb") || !str_copy(ret->id, sizeof(ret->id), id))
 		return err_set(err, ERR_PROTOCOL, "slot: malformed sandbox id");
-	if (!str_copy(ret->hostname, sizeof(ret->hostname), wire_str(msg, FIELD_HOSTNAME, "cloche")))
+	if (!str_copy(ret->hostname, sizeof(ret->hostname),
+	              wire_str(msg, FIELD_HOSTNAME, "cloche")))
 		return err_set(err, ERR_PROTOCOL, "slot: the hostname is too long");
 	ret->range_base = (uint32_t)wire_u64(msg, FIELD_RANGE_BASE, 0);
 	ret->range_count = (uint32_t)wire_u64(msg, FIELD_RANGE_COUNT, 1);
@@ -105,7 +107,7 @@ int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 	parse_limits(msg, ret);
 	if (!disk_parse(wire_str(msg, FIELD_DISK_BACKEND, "auto"), &ret->disk.backend))
 		return err_set(err, ERR_INVALID, "unknown disk backend '%s'",
-			       wire_str(msg, FIELD_DISK_BACKEND, ""));
+		               wire_str(msg, FIELD_DISK_BACKEND, ""));
 	return parse_mounts(msg, ret, err);
 }
 

@@ -33,9 +33,9 @@ struct slot {
 	struct disk_spec disk;
 	uint64_t nofile;
 	uint64_t output_rate;
-	uint64_t deadline_ms; /* CLOCK_BOOTTIME, 0 = none */
+	uint64_t deadline_ms;                                 /* CLOCK_BOOTTIME, 0 = none */
 	int result, sandbox_dir, run_dir, program, templates; /* owned */
-	int layers[LIMIT_LAYERS];                  /* owned, lowest first */
+	int layers[LIMIT_LAYERS];                             /* owned, lowest first */
 	size_t layer_count;
 	struct slot_mount *mounts;
 	size_t mount_count;

@@ -1,6 +1,7 @@
 /*
  * The running keeper, shared by its own files: keeper.c (life), serve.c (daemon connections),
- * exec.c and relay.c (commands and their streams), meter.c (usage and limits). One thread, one loop.
+ * exec.c and relay.c (commands and their streams), meter.c (usage and limits). One thread, one
+ * loop.
  */
 #pragma once
 
@@ -47,26 +48,27 @@ struct exec {
 	enum exec_state state;
 	char **argv; /* as asked, for lists; NULL-terminated */
 	bool is_tty;
-	bool is_attached;      /* hold output back for the reader */
-	bool is_output_news;   /* K_OUTPUT is due */
-	uint64_t acked;        /* offset the attached reader has */
+	bool is_attached;    /* hold output back for the reader */
+	bool is_output_news; /* K_OUTPUT is due */
+	uint64_t acked;      /* offset the attached reader has */
 	uint64_t started_ms, ended_ms;
-	pid_t leader, shim;    /* inside numbers */
-	int status_fd;         /* shim's socket; owned */
+	pid_t leader, shim; /* inside numbers */
+	int status_fd;      /* shim's socket; owned */
 	struct loop_source status;
-	int input_fd;          /* owned; the terminal's master is streams[0].fd instead */
+	int input_fd; /* owned; the terminal's master is streams[0].fd instead */
 	struct loop_source input_source;
 	struct buf input;
 	bool is_input_ended;
 	struct exec_stream streams[2];
 	struct outlog_writer log;
 	struct loop_timer timeout;
-	uint64_t rate_limit, rate_tokens, rate_at_ms; /* output bytes per second; UINT64_MAX: no limit */
+	uint64_t rate_limit, rate_tokens,
+		rate_at_ms; /* output bytes per second; UINT64_MAX: no limit */
 	struct loop_timer rate;
-	struct conn *starter;  /* who waits for the answer to K_EXEC; NULL when gone */
+	struct conn *starter; /* who waits for the answer to K_EXEC; NULL when gone */
 	uint64_t start_request;
 	uint64_t oom_kills_before, pids_denied_before;
-	bool is_killed;        /* a kill was asked for: reason is set */
+	bool is_killed;             /* a kill was asked for: reason is set */
 	int exit_code, exit_signal; /* signal 0: code counts */
 	const char *reason;
 };
@@ -81,8 +83,8 @@ struct keeper {
 	size_t exec_count;
 	struct meter meter;
 	struct loop_timer sample, deadline, stop, accept_again;
-	uint8_t *bytes;         /* one received message */
-	uint64_t init_request;  /* numbers of our requests to init */
+	uint8_t *bytes;        /* one received message */
+	uint64_t init_request; /* numbers of our requests to init */
 	uint64_t output_bytes;
 	uint64_t started_boot_ms;
 	const char *end_reason; /* set once, when the end begins */
@@ -115,10 +117,10 @@ void serve_drain(struct keeper *keeper);
 /* exec.c */
 struct exec *exec_find(struct keeper *keeper, const char *id);
 int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
-	       struct err *err) NODISCARD;
+               struct err *err) NODISCARD;
 int exec_signal(struct exec *exec, int number, struct err *err) NODISCARD;
-/* Freezes the work group, kills all below the shim, thaws. Also of an ended exec, as long as something
- * it left behind lives; of a starting one as soon as it has started. */
+/* Freezes the work group, kills all below the shim, thaws. Also of an ended exec, as long as
+ * something it left behind lives; of a starting one as soon as it has started. */
 int exec_kill(struct exec *exec, const char *reason, struct err *err) NODISCARD;
 void exec_forget(struct exec *exec);
 void exec_put_info(const struct exec *exec, struct wire_out *out);
@@ -131,7 +133,7 @@ void exec_finish(struct exec *exec);
 int relay_start(struct exec *exec, int out_dir) NODISCARD;
 int relay_watch(struct exec *exec) NODISCARD;
 int relay_input(struct exec *exec, const uint8_t *bytes, size_t len, bool is_end,
-		struct err *err) NODISCARD;
+                struct err *err) NODISCARD;
 int relay_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *err) NODISCARD;
 /* Re-evaluates whether the streams may be read (window, rate). */
 void relay_update(struct exec *exec);

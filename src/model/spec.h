@@ -30,9 +30,10 @@ struct spec {
 	struct strings labels; /* key=value */
 	struct strings env;    /* NAME=value */
 	struct limits limits;
-	uint64_t ttl_ms; /* 0: none */
-	bool is_ephemeral; /* its maker stays and removes it; answers need not wait for the disk. Not stored */
-	bool degraded;   /* a missing mechanism is shown instead of refused */
+	uint64_t ttl_ms;   /* 0: none */
+	bool is_ephemeral; /* its maker stays and removes it; answers need not wait for the disk.
+	                      Not stored */
+	bool degraded;     /* a missing mechanism is shown instead of refused */
 	struct mount *mounts;
 	size_t mount_count;
 };

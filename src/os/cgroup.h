@@ -71,9 +71,9 @@ int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *l
 /* Moves a process (0 = self) in every hierarchy. May wait for an RCU period (10 ms) on v1. */
 int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid) NODISCARD;
 /* The door of a part, opened now for a process that will have no rights: whoever holds it can move
- * processes in with cgroup_attach_by. It is opened as `owner` (the caller is root, or owner itself), to
- * whom the files are given: the kernel then lets only processes of that uid (v1) or of this sandbox's
- * own groups (v2) through, not every process of the machine. Closed doors are -1. */
+ * processes in with cgroup_attach_by. It is opened as `owner` (the caller is root, or owner
+ * itself), to whom the files are given: the kernel then lets only processes of that uid (v1) or of
+ * this sandbox's own groups (v2) through, not every process of the machine. Closed doors are -1. */
 struct cgroup_door {
 	int procs[CGROUP_CONTROLLERS_];
 };

@@ -93,8 +93,8 @@ int ns_write_maps(pid_t pid, const struct ns_map *uids, size_t uid_count, const 
 	r = write_map(pid, "uid_map", uids, uid_count);
 	if (r == 0)
 		r = write_map(pid, "gid_map", gids, gid_count);
-	/* Everybody in the namespace may write this one while it is empty: it is ours to fill. It fails
-	 * where the namespace above has none, and then nobody can fill it later. */
+	/* Everybody in the namespace may write this one while it is empty: it is ours to fill. It
+	 * fails where the namespace above has none, and then nobody can fill it later. */
 	if (r == 0)
 		(void)write_map(pid, "projid_map", uids, uid_count);
 	return r;

@@ -27,8 +27,9 @@ typedef void (*runtime_on_listed)(const struct runtime_entry *entries, size_t co
 
 struct runtime_ops {
 	const char *name;
-	/* Layers are ids, lowest first, or the one word "host". A parked one runs nothing before its
-	 * keeper gets K_CLAIM. A refused launch has left nothing behind but what reap undoes. */
+	/* Layers are ids, lowest first, or the one word "host". A parked one runs nothing before
+	 * its keeper gets K_CLAIM. A refused launch has left nothing behind but what reap undoes.
+	 */
 	void (*launch)(struct runtime *runtime, const struct sandbox *sandbox,
 	               const struct strings *layers, bool is_parked,
 	               runtime_on_launched on_launched, void *ctx);

@@ -33,7 +33,7 @@ static_assert(sizeof(struct frame) == HEADER, "the frame header is as on disk");
 static uint32_t check_of(const struct frame *frame)
 {
 	uint64_t mix = frame->offset * UINT64_C(0x9e3779b97f4a7c15) ^ frame->time_ms ^
-		       ((uint64_t)frame->len << 32) ^ frame->stream;
+	               ((uint64_t)frame->len << 32) ^ frame->stream;
 	return (uint32_t)(mix ^ mix >> 32);
 }
 
@@ -53,7 +53,8 @@ static bool parse_name(const char *name, uint64_t *ret)
 struct span {
 	uint64_t first; /* UINT64_MAX: none */
 	uint64_t last;
-	uint64_t covering; /* the newest that starts at or before the wanted offset; else UINT64_MAX */
+	uint64_t covering; /* the newest that starts at or before the wanted offset; else UINT64_MAX
+	                    */
 	size_t count;
 };
 
@@ -98,8 +99,9 @@ static int read_frame(int fd, uint64_t position, struct frame *ret)
 	ret->check = le32toh(ret->check);
 	ret->offset = le64toh(ret->offset);
 	ret->time_ms = le64toh(ret->time_ms);
-	return ret->magic == MAGIC && ret->len <= LIMIT_CHUNK_BYTES && ret->check == check_of(ret) &&
-	       ret->stream >= OUTLOG_STDOUT && ret->stream <= OUTLOG_EXIT;
+	return ret->magic == MAGIC && ret->len <= LIMIT_CHUNK_BYTES &&
+	       ret->check == check_of(ret) && ret->stream >= OUTLOG_STDOUT &&
+	       ret->stream <= OUTLOG_EXIT;
 }
 
 /* --- writer --- */
@@ -161,11 +163,13 @@ void outlog_writer_close(struct outlog_writer *writer)
 	fd_closep(&writer->dir_fd);
 }
 
-/* Counted in files, not in bytes of output: a command that writes byte by byte fills them with headers.
- * What an attached reader may still have to read stays, and so does the rest of its segment. */
+/* Counted in files, not in bytes of output: a command that writes byte by byte fills them with
+ * headers. What an attached reader may still have to read stays, and so does the rest of its
+ * segment. */
 static bool has_too_many(const struct outlog_writer *writer, const struct span *span)
 {
-	uint64_t needed = LIMIT_OUTPUT_WINDOW_BYTES + LIMIT_CHUNK_BYTES + LIMIT_OUTPUT_SEGMENT_BYTES;
+	uint64_t needed =
+		LIMIT_OUTPUT_WINDOW_BYTES + LIMIT_CHUNK_BYTES + LIMIT_OUTPUT_SEGMENT_BYTES;
 	return span->count > LIMIT_OUTPUT_SEGMENTS && writer->offset - span->first > needed;
 }
 
@@ -191,12 +195,12 @@ static int rotate(struct outlog_writer *writer)
 }
 
 static int write_frame(struct outlog_writer *writer, enum outlog_stream stream, const void *bytes,
-		       uint32_t len)
+                       uint32_t len)
 {
 	struct frame frame = {.stream = (uint8_t)stream,
-			      .len = len,
-			      .offset = writer->offset,
-			      .time_ms = io_real_ms()};
+	                      .len = len,
+	                      .offset = writer->offset,
+	                      .time_ms = io_real_ms()};
 	frame.check = htole32(check_of(&frame));
 	frame.magic = htole32(MAGIC);
 	frame.len = htole32(frame.len);
@@ -215,7 +219,7 @@ static int write_frame(struct outlog_writer *writer, enum outlog_stream stream, 
 }
 
 int outlog_append(struct outlog_writer *writer, enum outlog_stream stream, const void *bytes,
-		  uint32_t len)
+                  uint32_t len)
 {
 	int r = rotate(writer);
 	if (r >= 0)
@@ -294,9 +298,10 @@ static bool has_next_segment(struct outlog_reader *reader)
 
 /* Reads the payload of a frame and cuts what lies before the wanted offset. 1, 0 or -errno. */
 static int read_payload(struct outlog_reader *reader, const struct frame *frame,
-			struct outlog_record *ret)
+                        struct outlog_record *ret)
 {
-	ssize_t n = pread(reader->fd, reader->bytes, frame->len, (off_t)(reader->position + HEADER));
+	ssize_t n =
+		pread(reader->fd, reader->bytes, frame->len, (off_t)(reader->position + HEADER));
 	if (n < 0)
 		return -errno;
 	if ((uint32_t)n != frame->len)
@@ -306,10 +311,10 @@ static int read_payload(struct outlog_reader *reader, const struct frame *frame,
 	if (frame->stream == OUTLOG_EXIT)
 		skip = 0;
 	*ret = (struct outlog_record){.stream = (enum outlog_stream)frame->stream,
-				      .offset = frame->offset + skip,
-				      .time_ms = frame->time_ms,
-				      .bytes = reader->bytes + skip,
-				      .len = frame->len - (uint32_t)skip};
+	                              .offset = frame->offset + skip,
+	                              .time_ms = frame->time_ms,
+	                              .bytes = reader->bytes + skip,
+	                              .len = frame->len - (uint32_t)skip};
 	if (frame->stream != OUTLOG_EXIT)
 		reader->offset = frame->offset + frame->len;
 	return 1;
@@ -336,7 +341,8 @@ int outlog_next(struct outlog_reader *reader, struct outlog_record *ret)
 		if (r <= 0)
 			return r;
 		if (r == 2) {
-			*ret = (struct outlog_record){.stream = OUTLOG_GAP, .offset = reader->offset};
+			*ret = (struct outlog_record){.stream = OUTLOG_GAP,
+			                              .offset = reader->offset};
 			return 1;
 		}
 	}

@@ -34,15 +34,15 @@ int outlog_writer_open(struct outlog_writer *writer, int dir_fd) NODISCARD;
 void outlog_writer_close(struct outlog_writer *writer);
 /* bytes ≤ LIMIT_CHUNK_BYTES. -ENOSPC and friends leave the log readable. */
 int outlog_append(struct outlog_writer *writer, enum outlog_stream stream, const void *bytes,
-		  uint32_t len) NODISCARD;
+                  uint32_t len) NODISCARD;
 /* The last frame: "code=N" or "signal=N", then " reason=…". Readable at once; on disk after
  * outlog_sync. */
 int outlog_append_exit(struct outlog_writer *writer, const char *text) NODISCARD;
 int outlog_sync(struct outlog_writer *writer) NODISCARD;
 
 struct outlog_reader {
-	int dir_fd; /* owned */
-	int fd;     /* current segment; owned, -1: none yet */
+	int dir_fd;        /* owned */
+	int fd;            /* current segment; owned, -1: none yet */
 	uint64_t position; /* file position in it */
 	uint64_t offset;   /* next payload byte wanted */
 	uint8_t *bytes;    /* one record */

@@ -208,12 +208,12 @@ static size_t collect_fds(struct msghdr *header, int *fds, pid_t *ret_sender)
 int wire_recv(int sock, uint8_t *bytes, size_t size, struct wire_msg *ret)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(LIMIT_WIRE_FDS * sizeof(int)) +
-					      CMSG_SPACE(sizeof(struct ucred))];
+	                                      CMSG_SPACE(sizeof(struct ucred))];
 	struct iovec iov = {.iov_base = bytes, .iov_len = size};
 	struct msghdr header = {.msg_iov = &iov,
-				.msg_iovlen = 1,
-				.msg_control = control,
-				.msg_controllen = sizeof(control)};
+	                        .msg_iovlen = 1,
+	                        .msg_control = control,
+	                        .msg_controllen = sizeof(control)};
 	ssize_t n;
 	do {
 		n = recvmsg(sock, &header, MSG_CMSG_CLOEXEC);
@@ -226,7 +226,7 @@ int wire_recv(int sock, uint8_t *bytes, size_t size, struct wire_msg *ret)
 	if (n == 0 && fd_count == 0)
 		return 0;
 	int r = header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EPROTO
-							    : wire_parse(bytes, (size_t)n, ret);
+	                                                    : wire_parse(bytes, (size_t)n, ret);
 	if (r < 0) {
 		for (size_t i = 0; i < fd_count; i++)
 			(void)close(fds[i]); /* malformed: nobody will take them */
@@ -252,7 +252,7 @@ int wire_take_fd(struct wire_msg *msg, size_t index)
 
 /* The next field with this tag at or after *at; *at moves behind it. NULL at the end. */
 static const uint8_t *next_field(const struct wire_msg *msg, enum wire_field field, size_t *at,
-				 size_t *ret_len)
+                                 size_t *ret_len)
 {
 	while (*at < msg->fields_len) {
 		const uint8_t *p = msg->fields + *at;
@@ -317,7 +317,7 @@ int wire_get_err(const struct wire_msg *msg, struct err *err)
 	if (msg->type != WIRE_ERROR && !wire_has(msg, FIELD_ERR_CODE))
 		return 0;
 	(void)err_set(err, err_from_number(wire_u64(msg, FIELD_ERR_CODE, ERR_INTERNAL)), "%s",
-		      wire_str(msg, FIELD_ERR_TEXT, "no reason given"));
+	              wire_str(msg, FIELD_ERR_TEXT, "no reason given"));
 	if (err) {
 		if (err->code == ERR_OK)
 			err->code = ERR_INTERNAL;
@@ -406,8 +406,8 @@ static int wait_readable(int sock, uint64_t until_ms)
 	}
 }
 
-int wire_call(int sock, const struct wire_out *out, uint8_t *bytes, size_t size, int timeout_ms,
-	      struct wire_msg *ret, struct err *err)
+int wire_call(int sock, const struct wire_out *out, uint8_t *bytes, int timeout_ms,
+              struct wire_msg *ret, struct err *err)
 {
 	size_t len;
 	uint64_t request = get_u64(wire_bytes(out, &len) + 8);
@@ -417,9 +417,10 @@ int wire_call(int sock, const struct wire_out *out, uint8_t *bytes, size_t size,
 		r = wait_readable(sock, until);
 		if (r < 0)
 			break;
-		r = wire_recv(sock, bytes, size, ret);
+		r = wire_recv(sock, bytes, LIMIT_WIRE_BYTES, ret);
 		if (r == 0)
-			return err_set(err, ERR_UNAVAILABLE, "the other side closed the connection");
+			return err_set(err, ERR_UNAVAILABLE,
+			               "the other side closed the connection");
 		if (r > 0 && ret->request == request) {
 			if (wire_get_err(ret, err) == 0)
 				return 0;

@@ -31,7 +31,7 @@ enum wire_field {
 /* A parsed view into bytes the caller keeps. */
 struct wire_msg {
 	enum wire_type type;
-	uint64_t request;       /* echoed in the answer; 0 for notifications */
+	uint64_t request; /* echoed in the answer; 0 for notifications */
 	const uint8_t *fields;
 	size_t fields_len;
 	int fds[LIMIT_WIRE_FDS]; /* received; owned by the message until taken (set to -1) */
@@ -93,6 +93,7 @@ int wire_know_sender(int sock) NODISCARD;
 /* Peer's uid and pid by SO_PEERCRED. */
 int wire_peer(int sock, uid_t *ret_uid, pid_t *ret_pid) NODISCARD;
 /* Blocking call on a blocking socket: send, wait at most timeout_ms for the answer with the same
- * request number. For short-lived clients and tests, not for loops. */
-int wire_call(int sock, const struct wire_out *out, uint8_t *bytes, size_t size, int timeout_ms,
-	      struct wire_msg *ret, struct err *err) NODISCARD;
+ * request number. bytes holds LIMIT_WIRE_BYTES. For short-lived clients and tests, not for loops.
+ */
+int wire_call(int sock, const struct wire_out *out, uint8_t *bytes, int timeout_ms,
+              struct wire_msg *ret, struct err *err) NODISCARD;

@@ -64,8 +64,9 @@ static void check_refusals(void)
 {
 	struct account account;
 	struct err err = {0};
-	static const char *const bad[] = {"nobody-here", "half", "big", "-1", "70000", "dev:none", "",
-					  "1000:1000:1000", "60999", "init"};
+	static const char *const bad[] = {"nobody-here", "half",     "big", "-1",
+	                                  "70000",       "dev:none", "",    "1000:1000:1000",
+	                                  "60999",       "init"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		err = (struct err){0};
 		CHECK(account_find(bad[i], &account, &err) < 0);

@@ -44,7 +44,7 @@ static enum err_code call(struct fixture *f, struct wire_out *out, int *ret_fd)
 {
 	struct wire_msg answer;
 	struct err err = {0};
-	int r = wire_call(f->dialer.sock, out, f->bytes, LIMIT_WIRE_BYTES, 10000, &answer, &err);
+	int r = wire_call(f->dialer.sock, out, f->bytes, 10000, &answer, &err);
 	wire_done(out);
 	if (r < 0)
 		return err.code;

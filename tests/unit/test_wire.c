@@ -134,9 +134,9 @@ TEST(a_call_skips_notifications_and_times_out)
 	wire_begin(&call, WIRE_PING, 3);
 	CHECK_INT(wire_send(pair[1], &note), 0);
 	CHECK_INT(wire_send(pair[1], &answer), 0);
-	CHECK_INT(wire_call(pair[0], &call, bytes, sizeof(bytes), 1000, &msg, &err), 0);
+	CHECK_INT(wire_call(pair[0], &call, bytes, 1000, &msg, &err), 0);
 	CHECK_INT(msg.type, WIRE_OK);
-	CHECK(wire_call(pair[0], &call, bytes, sizeof(bytes), 10, &msg, &err) < 0);
+	CHECK(wire_call(pair[0], &call, bytes, 10, &msg, &err) < 0);
 	CHECK_INT(err.code, ERR_TIMEOUT);
 	wire_done(&note);
 	wire_done(&answer);
