@@ -161,7 +161,8 @@ static char **copy_argv(const struct wire_msg *msg)
 	const char *item;
 	while (left > 0 && count < most && (item = wire_next_str(msg, FIELD_ARGV, &at)) != NULL) {
 		argv[count] = mem_strndup(item, left);
-		left -= MIN(left, strlen(argv[count++]) + 1);
+		size_t len = strlen(argv[count++]) + 1;
+		left -= MIN(left, len);
 	}
 	return argv;
 }

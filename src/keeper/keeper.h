@@ -22,4 +22,4 @@ enum keeper_fd {
 void keeper_warm(void);
 /* The whole life of a keeper; returns its exit status. Takes the fds of the message. Privileged
  * on entry, unprivileged before it looks at the first byte from inside. */
-int keeper_run(struct wire_msg *slot);
+int keeper_run(struct wire_msg *msg);

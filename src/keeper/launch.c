@@ -90,12 +90,12 @@ static int check_controllers(struct launch *launch, struct err *err)
 	} needed[] = {{CGROUP_MEMORY, "cgroup memory controller"},
 	              {CGROUP_CPU, "cgroup cpu controller"},
 	              {CGROUP_PIDS, "cgroup pids controller"}};
+	static const char remedy[] =
+		"run as root, or give this user a delegated cgroup (systemd: Delegate=yes)";
 	for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
 		if (launch->layout.version != 0 && launch->layout.has[needed[i].controller])
 			continue;
-		if (missing(launch, needed[i].name,
-		            "run as root, or give this user a delegated cgroup (systemd: Delegate=yes)",
-		            err) < 0)
+		if (missing(launch, needed[i].name, remedy, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -268,7 +268,8 @@ int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid)
 }
 
 /* On v2 a move also needs the right to write the group above both. */
-static int give_procs(const struct cgroup *cgroup, size_t hierarchy, enum cgroup_part part, uid_t owner)
+static int give_procs(const struct cgroup *cgroup, size_t hierarchy, enum cgroup_part part,
+                      uid_t owner)
 {
 	const int dirs[] = {cgroup->dir[hierarchy][part],
 	                    cgroup->version == 2 ? cgroup->dir[hierarchy][CGROUP_TOP] : -1};

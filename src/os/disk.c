@@ -167,7 +167,7 @@ static int try_backend(enum disk_backend backend, int probe_fd)
 
 	if (backend == DISK_LOOP) {
 		template = disk_loop_template(probe_fd, spec.bytes, spec.inodes);
-		if (template < 0)
+		if (template <0)
 			return template;
 		spec.loop_template_fd = template;
 	}

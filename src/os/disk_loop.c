@@ -68,7 +68,8 @@ static int make_template(int dir_fd, const char *name, uint64_t bytes, uint64_t 
 {
 	/* Several launches may make the same one at once: each its own, the last rename stays. */
 	char own_name[TEMPLATE_NAME_BYTES];
-	(void)snprintf(own_name, sizeof(own_name), "%s-%d", new_image_name, (int)getpid()); /* fits */
+	(void)snprintf(own_name, sizeof(own_name), "%s-%d", new_image_name,
+	               (int)getpid()); /* fits */
 	auto_close int fd = openat(dir_fd, own_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	if (fd < 0)

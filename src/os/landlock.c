@@ -20,9 +20,9 @@ enum {
 	FS_TRUNCATE = 1 << 14,  /* ABI 3 */
 	FS_IOCTL_DEV = 1 << 15, /* ABI 5 */
 	FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
-	NET_TCP = 1 << 0 | 1 << 1,   /* ABI 4: bind, connect */
-	SCOPE_ABSTRACT = 1 << 0,     /* ABI 6 */
-	SCOPE_SIGNAL = 1 << 1,       /* ABI 6 */
+	NET_TCP = 1 << 0 | 1 << 1, /* ABI 4: bind, connect */
+	SCOPE_ABSTRACT = 1 << 0,   /* ABI 6 */
+	SCOPE_SIGNAL = 1 << 1,     /* ABI 6 */
 	CREATE_VERSION = 1 << 0,
 	RULE_PATH_BENEATH = 1,
 };

@@ -208,7 +208,7 @@ static int write_frame(struct outlog_writer *writer, enum outlog_stream stream, 
 	frame.time_ms = htole64(frame.time_ms);
 	struct iovec iov[2] = {{&frame, HEADER}, {(void *)(uintptr_t)bytes, len}};
 	ssize_t n = pwritev(writer->fd, iov, 2, (off_t)writer->segment_bytes);
-	if (n == (ssize_t)(HEADER + len)) {
+	if (n >= 0 && (size_t)n == (size_t)HEADER + len) {
 		writer->segment_bytes += HEADER + len;
 		return 0;
 	}
@@ -334,10 +334,12 @@ static int next_in_segment(struct outlog_reader *reader, struct outlog_record *r
 	return read_payload(reader, &frame, ret);
 }
 
-int outlog_next(struct outlog_reader *reader, struct outlog_record *ret)
+/* 1 a record, 0 none yet, 2 look again: the file at hand no longer is where reading goes on. */
+static int next_or_move(struct outlog_reader *reader, struct outlog_record *ret)
 {
+	int r;
 	if (reader->fd < 0) {
-		int r = open_segment(reader);
+		r = open_segment(reader);
 		if (r <= 0)
 			return r;
 		if (r == 2) {
@@ -346,7 +348,6 @@ int outlog_next(struct outlog_reader *reader, struct outlog_record *ret)
 			return 1;
 		}
 	}
-	int r;
 	do {
 		r = next_in_segment(reader, ret);
 	} while (r == 2);
@@ -354,8 +355,18 @@ int outlog_next(struct outlog_reader *reader, struct outlog_record *ret)
 		return r;
 	/* Nothing more in a file that no longer has a name: its successors may have moved on. */
 	struct span span;
-	if (scan(reader->dir_fd, reader->offset, &span) == 0 && span.first != UINT64_MAX &&
-	    span.first > reader->offset)
-		fd_closep(&reader->fd);
-	return reader->fd < 0 ? outlog_next(reader, ret) : 0; /* NOLINT(misc-no-recursion): once */
+	if (scan(reader->dir_fd, reader->offset, &span) < 0 || span.first == UINT64_MAX ||
+	    span.first <= reader->offset)
+		return 0;
+	fd_closep(&reader->fd);
+	return 2;
+}
+
+int outlog_next(struct outlog_reader *reader, struct outlog_record *ret)
+{
+	int r;
+	do {
+		r = next_or_move(reader, ret);
+	} while (r == 2);
+	return r;
 }

@@ -299,8 +299,7 @@ TEST(of_ip_only_tcp_and_udp)
 		          EPROTONOSUPPORT);
 		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_DGRAM, 115 /* L2TP */})),
 		          EPROTONOSUPPORT);
-		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_SEQPACKET})),
-		          ESOCKTNOSUPPORT);
+		CHECK_INT(inside(CALL(SYS_socket, {families[i], SOCK_SEQPACKET})), ESOCKTNOSUPPORT);
 		CHECK_INT(inside(CALL(SYS_socket, {families[i], 6 /* SOCK_DCCP */})),
 		          ESOCKTNOSUPPORT);
 	}

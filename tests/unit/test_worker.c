@@ -71,8 +71,8 @@ static void tear_down(struct fixture *fixture)
 static int call(struct fixture *fixture, struct wire_out *out)
 {
 	fixture->err = (struct err){0};
-	int r = wire_call(fixture->sock, out, fixture->bytes, TIMEOUT_MS,
-	                  &fixture->msg, &fixture->err);
+	int r = wire_call(fixture->sock, out, fixture->bytes, TIMEOUT_MS, &fixture->msg,
+	                  &fixture->err);
 	wire_done(out);
 	if (r < 0)
 		return r;
