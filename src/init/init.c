@@ -169,83 +169,137 @@ static int take_own_id(struct err *err)
 
 /* --- requests of the keeper --- */
 
+/* The processes of the sandbox, by pid. Each is decided once, from its parent's decision: a fork bomb
+ * may be as large as the limit, and as deep. */
+struct process {
+	pid_t pid, parent;
+	enum { UNDECIDED, STAYS, GOES } fate;
+};
+
 struct tree {
-	pid_t *pids;
-	pid_t *parents;
-	bool *is_below;
+	struct process *list;
 	size_t count;
 };
 
 static void tree_done(struct tree *tree)
 {
-	free(tree->pids);
-	free(tree->parents);
-	free(tree->is_below);
+	free(tree->list);
 }
 
-/* Marks everything below `top`: parents before children may be in any order, so repeat until
- * stable. */
-static void tree_mark(struct tree *tree, pid_t top)
+static int by_pid(const void *a, const void *b)
 {
-	bool is_changed = true;
-	while (is_changed) {
-		is_changed = false;
-		for (size_t i = 0; i < tree->count; i++) {
-			if (tree->is_below[i])
-				continue;
-			bool hit = tree->parents[i] == top;
-			for (size_t j = 0; !hit && j < tree->count; j++)
-				hit = tree->is_below[j] && tree->pids[j] == tree->parents[i];
-			tree->is_below[i] = hit;
-			is_changed |= hit;
-		}
-	}
+	pid_t one = ((const struct process *)a)->pid, other = ((const struct process *)b)->pid;
+	return (one > other) - (one < other);
 }
 
 static int tree_read(struct tree *tree)
 {
+	auto_free pid_t *pids = NULL;
 	*tree = (struct tree){0};
-	int r = proc_list(&tree->pids, &tree->count);
+	int r = proc_list(&pids, &tree->count);
 	if (r < 0)
 		return r;
-	tree->parents = mem_zalloc(tree->count * sizeof(pid_t));
-	tree->is_below = mem_zalloc(tree->count);
+	tree->list = mem_zalloc((tree->count + 1) * sizeof(*tree->list));
 	for (size_t i = 0; i < tree->count; i++) {
-		if (proc_parent(tree->pids[i], &tree->parents[i]) < 0)
-			tree->parents[i] = -1;
+		struct process *process = &tree->list[i];
+		process->pid = pids[i];
+		if (proc_parent(pids[i], &process->parent) < 0)
+			process->parent = -1;
 	}
+	qsort(tree->list, tree->count, sizeof(*tree->list), by_pid);
 	return 0;
 }
 
-/* One round; the number of processes signalled. */
-static int kill_below(pid_t top)
+static struct process *tree_find(const struct tree *tree, pid_t pid)
 {
-	struct tree tree;
+	struct process wanted = {.pid = pid};
+	return bsearch(&wanted, tree->list, tree->count, sizeof(*tree->list), by_pid);
+}
+
+/* Up to the first that is decided, then the same for all on the way. */
+static void decide(const struct tree *tree, struct process *first)
+{
+	struct process *at = first;
+	/* A number used twice while we read could make a circle: no way is longer than all of them. */
+	for (size_t steps = 0; at && at->fate == UNDECIDED && steps < tree->count; steps++)
+		at = tree_find(tree, at->parent);
+	int fate = at && at->fate == GOES ? GOES : STAYS;
+	for (at = first; at && at->fate == UNDECIDED; at = tree_find(tree, at->parent))
+		at->fate = fate;
+}
+
+static int tree_kill(const struct tree *tree)
+{
 	int killed = 0;
-	if (tree_read(&tree) < 0)
-		return 0;
-	tree_mark(&tree, top);
-	for (size_t i = 0; i < tree.count; i++) {
-		if (tree.is_below[i] && kill(tree.pids[i], SIGKILL) == 0)
+	for (size_t i = 0; i < tree->count; i++)
+		decide(tree, &tree->list[i]);
+	for (size_t i = 0; i < tree->count; i++) {
+		if (tree->list[i].fate == GOES && kill(tree->list[i].pid, SIGKILL) == 0)
 			killed++;
 	}
-	tree_done(&tree);
 	return killed;
+}
+
+/* Everything below a shim; the shim too when it does not do its work any more. */
+static void mark_exec(const struct init *init, const struct wire_msg *msg, const struct tree *tree)
+{
+	pid_t shim = (pid_t)wire_u64(msg, FIELD_PID, 0);
+	bool is_shim_too = wire_u64(msg, FIELD_KEEP, 1) == 0;
+	for (size_t i = 0; shim > 1 && i < tree->count; i++) {
+		if (tree->list[i].parent == shim)
+			tree->list[i].fate = GOES;
+		else if (tree->list[i].pid == shim)
+			tree->list[i].fate = is_shim_too ? GOES : STAYS;
+	}
+}
+
+/* What came to us because its shim was killed: all our children but the spawner and the shims of a
+ * spawner that is gone, which the keeper names. */
+static void mark_strays(const struct init *init, const struct wire_msg *msg, const struct tree *tree)
+{
+	for (size_t i = 0; i < tree->count; i++) {
+		if (tree->list[i].parent == getpid())
+			tree->list[i].fate = tree->list[i].pid == init->spawner ? STAYS : GOES;
+	}
+	size_t at = 0;
+	const char *text;
+	uint64_t pid;
+	while ((text = wire_next_str(msg, FIELD_ENTRY, &at)) != NULL) {
+		struct process *shim = str_to_u64(text, &pid) == 0 ? tree_find(tree, (pid_t)pid) : NULL;
+		if (shim)
+			shim->fate = STAYS;
+	}
 }
 
 /* The keeper has frozen the work group where it can, so one round is enough; without a freezer a
  * fork bomb is chased, but not for ever. */
-static void on_kill_tree(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+static void kill_marked(const struct init *init, const struct wire_msg *msg, struct wire_out *out,
+                        void (*mark)(const struct init *, const struct wire_msg *,
+                                     const struct tree *))
 {
-	pid_t top = (pid_t)wire_u64(msg, FIELD_PID, 0);
 	int total = 0;
-	for (int round = 0; top > 1 && round < KILL_ROUNDS; round++) {
-		int killed = kill_below(top);
+	for (int round = 0; round < KILL_ROUNDS; round++) {
+		struct tree tree;
+		if (tree_read(&tree) < 0)
+			break;
+		mark(init, msg, &tree);
+		int killed = tree_kill(&tree);
+		tree_done(&tree);
 		total = MAX(total, killed);
 		if (killed == 0 || wire_u64(msg, FIELD_MORE, 0) == 0)
 			break;
 	}
 	wire_put_u64(out, FIELD_BYTES_COUNT, (uint64_t)total);
+}
+
+static void on_kill_tree(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	kill_marked(init, msg, out, mark_exec);
+}
+
+static void on_kill_strays(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	kill_marked(init, msg, out, mark_strays);
 }
 
 static void on_signal_group(struct init *init, const struct wire_msg *msg, struct wire_out *out)
@@ -270,9 +324,10 @@ static void on_signal_all(struct init *init, const struct wire_msg *msg, struct 
 	if (tree_read(&tree) < 0)
 		return;
 	for (size_t i = 0; i < tree.count; i++) {
-		bool is_ours = tree.pids[i] == 1 || tree.pids[i] == init->spawner ||
-		               tree.parents[i] == init->spawner;
-		if (!is_ours && kill(tree.pids[i], number) == 0)
+		const struct process *process = &tree.list[i];
+		bool is_ours = process->pid == 1 || process->pid == init->spawner ||
+		               process->parent == init->spawner;
+		if (!is_ours && kill(process->pid, number) == 0)
 			count++;
 	}
 	tree_done(&tree);
@@ -291,6 +346,7 @@ static const struct {
 	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
 } requests[] = {
 	{WIRE_I_KILL_TREE, on_kill_tree},
+	{WIRE_I_KILL_STRAYS, on_kill_strays},
 	{WIRE_I_SIGNAL, on_signal_group},
 	{WIRE_I_SIGNAL_ALL, on_signal_all},
 	{WIRE_I_SPAWN_ON, on_spawn_on},

@@ -21,6 +21,7 @@
 enum {
 	FREEZE_TIMEOUT_MS = 500,
 	KILL_AGAIN_MS = 1000,
+	KILLS_BELOW_SHIM = 3,
 	OOM_EXIT_CODE = 128 + SIGKILL,
 	ARGV_KEPT_BYTES = 2048, /* of one exec: a list of all must fit LIMIT_KEEPER_QUEUE_BYTES */
 };
@@ -195,6 +196,7 @@ static struct exec *exec_new(struct keeper *keeper, const struct wire_msg *msg, 
 }
 
 static void on_status(struct loop_source *source, uint32_t events, void *ctx);
+static void kill_strays(struct keeper *keeper);
 
 /* Makes room by dropping the oldest that has ended. */
 static bool make_room(struct keeper *keeper)
@@ -392,6 +394,7 @@ static void on_vanished(struct exec *exec)
 		return;
 	}
 	exec->exit_signal = SIGKILL;
+	kill_strays(exec->keeper);
 	exec_finish(exec);
 }
 
@@ -429,6 +432,40 @@ int exec_signal(struct exec *exec, int number, struct err *err)
 	return keeper_ask_init(exec->keeper, &out, err);
 }
 
+/* Asks init with the work group frozen, so that nothing forks away meanwhile. */
+static int kill_frozen(struct keeper *keeper, struct wire_out *out, struct err *err)
+{
+	const struct cgroup *cgroup = &keeper->launch.cgroup;
+	bool is_frozen = cgroup->version != 0 &&
+	                 cgroup_freeze(cgroup, CGROUP_WORK, true, FREEZE_TIMEOUT_MS) >= 0;
+	wire_put_u64(out, FIELD_MORE, !is_frozen); /* chase forks when nothing holds them still */
+	int r = keeper_ask_init(keeper, out, err);
+	if (cgroup->version != 0 &&
+	    cgroup_freeze(cgroup, CGROUP_WORK, false, FREEZE_TIMEOUT_MS) < 0)
+		log_warn("cannot thaw the sandbox", LOG_STR("sandbox", keeper->slot.id));
+	return r;
+}
+
+/* A shim was killed, by the kernel for want of memory or by a command of its own uid: what was below
+ * it is nobody's, and no timeout would ever end it. */
+static void kill_strays(struct keeper *keeper)
+{
+	struct err err = {0};
+	if (keeper->end_reason)
+		return;
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_KILL_STRAYS, keeper_next_request(keeper));
+	for (const struct exec *exec = keeper->execs; exec; exec = exec->next) {
+		char pid[16];
+		(void)snprintf(pid, sizeof(pid), "%d", (int)exec->shim);
+		if (exec->status_fd >= 0 && exec->shim > 0)
+			wire_put_str(&out, FIELD_ENTRY, pid);
+	}
+	if (kill_frozen(keeper, &out, &err) < 0)
+		log_warn("cannot end what a killed shim left", LOG_STR("sandbox", keeper->slot.id),
+		         LOG_ERR(&err));
+}
+
 int exec_kill(struct exec *exec, const char *reason, struct err *err)
 {
 	struct keeper *keeper = exec->keeper;
@@ -441,18 +478,13 @@ int exec_kill(struct exec *exec, const char *reason, struct err *err)
 	}
 	if (exec->state == EXEC_STARTING)
 		return 0; /* nothing to kill yet: on_started does it */
-	const struct cgroup *cgroup = &keeper->launch.cgroup;
-	bool is_frozen = cgroup->version != 0 &&
-	                 cgroup_freeze(cgroup, CGROUP_WORK, true, FREEZE_TIMEOUT_MS) >= 0;
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_I_KILL_TREE, keeper_next_request(keeper));
 	wire_put_u64(&out, FIELD_PID, (uint64_t)exec->shim);
-	wire_put_u64(&out, FIELD_MORE, !is_frozen); /* chase forks when nothing holds them still */
-	int r = keeper_ask_init(keeper, &out, err);
-	if (cgroup->version != 0 &&
-	    cgroup_freeze(cgroup, CGROUP_WORK, false, FREEZE_TIMEOUT_MS) < 0)
-		log_warn("cannot thaw the sandbox", LOG_STR("sandbox", keeper->slot.id));
-	return r;
+	/* A shim that did not report what the first kill did is stopped: only the same uid can do that,
+	 * which the workload has where there is no range of ids. */
+	wire_put_u64(&out, FIELD_KEEP, exec->kills++ < KILLS_BELOW_SHIM);
+	return kill_frozen(keeper, &out, err);
 }
 
 void exec_conn_gone(struct keeper *keeper, struct conn *conn)

@@ -23,7 +23,7 @@
 enum {
 	SAMPLE_BUSY_MS = 1000,
 	SAMPLE_IDLE_MS = 5000,
-	INIT_ANSWER_MS = 1000,
+	INIT_ANSWER_MS = 5000, /* a fork bomb of the largest size, read and killed */
 	INIT_EXIT_MS = 3000,
 	ENDING_POLL_MS = 20,
 	UNCLAIMED_MS = 60 * 1000,
