@@ -169,8 +169,8 @@ static int take_own_id(struct err *err)
 
 /* --- requests of the keeper --- */
 
-/* The processes of the sandbox, by pid. Each is decided once, from its parent's decision: a fork bomb
- * may be as large as the limit, and as deep. */
+/* The processes of the sandbox, by pid. Each is decided once, from its parent's decision: a fork
+ * bomb may be as large as the limit, and as deep. */
 struct process {
 	pid_t pid, parent;
 	enum { UNDECIDED, STAYS, GOES } fate;
@@ -220,7 +220,8 @@ static struct process *tree_find(const struct tree *tree, pid_t pid)
 static void decide(const struct tree *tree, struct process *first)
 {
 	struct process *at = first;
-	/* A number used twice while we read could make a circle: no way is longer than all of them. */
+	/* A number used twice while we read could make a circle: no way is longer than all of them.
+	 */
 	for (size_t steps = 0; at && at->fate == UNDECIDED && steps < tree->count; steps++)
 		at = tree_find(tree, at->parent);
 	int fate = at && at->fate == GOES ? GOES : STAYS;
@@ -255,7 +256,8 @@ static void mark_exec(const struct init *init, const struct wire_msg *msg, const
 
 /* What came to us because its shim was killed: all our children but the spawner and the shims of a
  * spawner that is gone, which the keeper names. */
-static void mark_strays(const struct init *init, const struct wire_msg *msg, const struct tree *tree)
+static void mark_strays(const struct init *init, const struct wire_msg *msg,
+                        const struct tree *tree)
 {
 	for (size_t i = 0; i < tree->count; i++) {
 		if (tree->list[i].parent == getpid())
@@ -265,7 +267,8 @@ static void mark_strays(const struct init *init, const struct wire_msg *msg, con
 	const char *text;
 	uint64_t pid;
 	while ((text = wire_next_str(msg, FIELD_ENTRY, &at)) != NULL) {
-		struct process *shim = str_to_u64(text, &pid) == 0 ? tree_find(tree, (pid_t)pid) : NULL;
+		struct process *shim =
+			str_to_u64(text, &pid) == 0 ? tree_find(tree, (pid_t)pid) : NULL;
 		if (shim)
 			shim->fate = STAYS;
 	}
@@ -345,10 +348,8 @@ static const struct {
 	enum wire_type type;
 	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
 } requests[] = {
-	{WIRE_I_KILL_TREE, on_kill_tree},
-	{WIRE_I_KILL_STRAYS, on_kill_strays},
-	{WIRE_I_SIGNAL, on_signal_group},
-	{WIRE_I_SIGNAL_ALL, on_signal_all},
+	{WIRE_I_KILL_TREE, on_kill_tree}, {WIRE_I_KILL_STRAYS, on_kill_strays},
+	{WIRE_I_SIGNAL, on_signal_group}, {WIRE_I_SIGNAL_ALL, on_signal_all},
 	{WIRE_I_SPAWN_ON, on_spawn_on},
 };
 

@@ -446,8 +446,8 @@ static int kill_frozen(struct keeper *keeper, struct wire_out *out, struct err *
 	return r;
 }
 
-/* A shim was killed, by the kernel for want of memory or by a command of its own uid: what was below
- * it is nobody's, and no timeout would ever end it. */
+/* A shim was killed, by the kernel for want of memory or by a command of its own uid: what was
+ * below it is nobody's, and no timeout would ever end it. */
 static void kill_strays(struct keeper *keeper)
 {
 	struct err err = {0};
@@ -481,8 +481,8 @@ int exec_kill(struct exec *exec, const char *reason, struct err *err)
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_I_KILL_TREE, keeper_next_request(keeper));
 	wire_put_u64(&out, FIELD_PID, (uint64_t)exec->shim);
-	/* A shim that did not report what the first kill did is stopped: only the same uid can do that,
-	 * which the workload has where there is no range of ids. */
+	/* A shim that did not report what the first kill did is stopped: only the same uid can do
+	 * that, which the workload has where there is no range of ids. */
 	wire_put_u64(&out, FIELD_KEEP, exec->kills++ < KILLS_BELOW_SHIM);
 	return kill_frozen(keeper, &out, err);
 }

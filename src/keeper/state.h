@@ -100,7 +100,8 @@ void keeper_sample(struct keeper *keeper);
 /* Ends the wait of keeper_end as soon as the last command is gone. */
 void keeper_exec_ended(struct keeper *keeper);
 void keeper_set_deadline(struct keeper *keeper, uint64_t deadline_ms);
-/* Sends to init and waits for its answer, for seconds at most (init is ours and answers at once). */
+/* Sends to init and waits for its answer, for seconds at most (init is ours and answers at once).
+ */
 int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err) NODISCARD;
 uint64_t keeper_next_request(struct keeper *keeper);
 
