@@ -15,6 +15,14 @@ static int serve(const char *state_dir)
 	return broker_serve(&(struct broker_options){.state = state_dir});
 }
 
+static int stop(const char *state_dir, const struct cli_stop *how, struct err *err)
+{
+	return broker_stop(&(struct broker_stop_options){.state = state_dir,
+	                                                 .keep = how->keep,
+	                                                 .grace_ms = how->grace_ms},
+	                   err);
+}
+
 struct doctor_relay {
 	cli_on_check on_check;
 	void *ctx;
@@ -48,7 +56,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	static const struct cli_roles cli = {.serve = serve,
-	                                     .stop = broker_stop,
+	                                     .stop = stop,
 	                                     .doctor = doctor,
 	                                     .pack = trees_pack,
 	                                     .unpack = trees_unpack};

@@ -17,11 +17,13 @@
 #include "broker/context.h"
 #include "broker/grant.h"
 #include "broker/job.h"
+#include "broker/reap.h"
 
 enum {
 	CONTROL_CONNS = 32,
-	CONTROL_STOP_MS = 10 * 60 * 1000,
+	CONTROL_GRACE_MS = 5000,
 	CONTROL_GRACE_MAX_MS = 5 * 60 * 1000,
+	CONTROL_EXTRA_MS = 10 * 1000,
 	CONTROL_STATUS_MAX = 64 * 1024
 };
 
@@ -158,15 +160,25 @@ static int on_stop_all(struct control_conn *conn, struct wire_msg *msg, struct e
 	broker->purges = !job->keep_files && wire_u64(msg, FIELD_PURGE, 0) != 0;
 	wire_begin(&out, WIRE_STOP_ALL, 1);
 	wire_put_fd(&out, job->child_sock);
-	if (wire_has(msg, FIELD_GRACE_MS))
-		wire_put_u64(&out, FIELD_GRACE_MS,
-		             MIN(wire_u64(msg, FIELD_GRACE_MS, 0), (uint64_t)CONTROL_GRACE_MAX_MS));
+	uint64_t asked_ms = wire_u64(msg, FIELD_GRACE_MS, CONTROL_GRACE_MS);
+	uint64_t grace_ms = MIN(asked_ms, (uint64_t)CONTROL_GRACE_MAX_MS);
+	wire_put_u64(&out, FIELD_GRACE_MS, grace_ms);
 	broker->is_stopping = true;
-	if (job_send(job, &broker->tasks, &out, CONTROL_STOP_MS, on_all_stopped, err) < 0) {
+	if (job_send(job, &broker->tasks, &out, reap_stop_all_ms(grace_ms) + CONTROL_EXTRA_MS,
+	             on_all_stopped, err) < 0) {
 		broker->is_stopping = false;
 		conn->waits_for_stop = false;
 		return -1;
 	}
+	return 0;
+}
+
+static int on_end(struct control_conn *conn, struct wire_msg *msg, struct err *err)
+{
+	struct broker *broker = conn->control->broker;
+	log_info("ending, sandboxes keep running");
+	reply_result(conn, msg->request, err);
+	broker_shutdown(broker, 0);
 	return 0;
 }
 
@@ -177,6 +189,7 @@ static const struct {
 	{WIRE_PING, on_ping},
 	{WIRE_GRANT, on_grant},
 	{WIRE_STOP_ALL, on_stop_all},
+	{WIRE_END, on_end},
 };
 
 static void on_message(struct loop_source *source, uint32_t events, void *ctx)

@@ -31,6 +31,7 @@ enum {
 	REAP_REMOVE_TRIES = 1000,
 	REAP_REMOVE_PAUSE_MS = 2,
 	REAP_STOP_EXTRA_MS = 2000, /* for a keeper to write its record after the grace */
+	REAP_ALL_MS = 3 * 60 * 1000,
 };
 
 static bool wait_pidfd(int pidfd, int timeout_ms)
@@ -211,6 +212,21 @@ static void wait_until(const struct stop_list *list, uint64_t deadline_ms)
 	}
 }
 
+/* All at once, so that they die side by side and not one after the other. */
+static void kill_rest(const struct stop_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		/* ESRCH: it ended by itself. Whoever cannot be killed is reported by the reap. */
+		if (list->items[i].pidfd >= 0)
+			(void)sys_pidfd_send_signal(list->items[i].pidfd, SIGKILL);
+	}
+}
+
+uint64_t reap_stop_all_ms(uint64_t grace_ms)
+{
+	return grace_ms + REAP_STOP_EXTRA_MS + REAP_ALL_MS;
+}
+
 int reap_stop_all(const struct site *site, uint64_t grace_ms, size_t *ret_count, struct err *err)
 {
 	struct stop_list list = {.site = site};
@@ -218,6 +234,7 @@ int reap_stop_all(const struct site *site, uint64_t grace_ms, size_t *ret_count,
 	if (r < 0)
 		return err_sys(err, -r, "list the sandboxes");
 	*ret_count = 0;
+	uint64_t deadline_ms = io_boot_ms() + reap_stop_all_ms(grace_ms);
 	for (size_t i = 0; i < list.count; i++) {
 		if (list.items[i].pidfd < 0)
 			continue;
@@ -225,9 +242,13 @@ int reap_stop_all(const struct site *site, uint64_t grace_ms, size_t *ret_count,
 		++*ret_count;
 	}
 	wait_until(&list, io_boot_ms() + grace_ms + REAP_STOP_EXTRA_MS);
+	kill_rest(&list);
 	for (size_t i = 0; i < list.count; i++) {
 		struct err one = {0};
-		if (reap_run(site, list.items[i].id, true, &one) < 0 && r == 0) {
+		int ended = io_boot_ms() < deadline_ms
+		                    ? reap_run(site, list.items[i].id, true, &one)
+		                    : err_set(&one, ERR_TIMEOUT, "not everything ended in time");
+		if (ended < 0 && r == 0) {
 			r = -1;
 			*err = one;
 		}

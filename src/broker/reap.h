@@ -16,6 +16,8 @@ int reap_run(const struct site *site, const char *id, bool keep_files, struct er
 /* Only what runs: for a sandbox whose directory somebody deleted. */
 int reap_processes(const struct site *site, const char *id, int box_fd, struct err *err) NODISCARD;
 /* Asks every living keeper to stop within grace_ms, waits, then reaps all with their files kept.
- * *ret_count: how many were alive. Goes on after a failure and reports the first. */
+ * *ret_count: how many were alive. Goes on after a failure and reports the first; gives up the rest
+ * after reap_stop_all_ms. */
+uint64_t reap_stop_all_ms(uint64_t grace_ms);
 int reap_stop_all(const struct site *site, uint64_t grace_ms, size_t *ret_count,
                   struct err *err) NODISCARD;

@@ -1,5 +1,6 @@
 /*
- * `cloche stop`: ends every sandbox of a state directory, whoever is alive.
+ * `cloche stop`: ends every sandbox of a state directory, whoever is alive; or, with keep, only who
+ * serves it.
  *
  * Who: the command line as root or as the state directory's user. Capabilities: none when a broker
  * answers; otherwise the broker's own work is done here, with its rights. Bytes: the broker's
@@ -19,10 +20,11 @@
 #include "broker/slot.h"
 #include "wire/wire.h"
 
-enum { STOP_ANSWER_MS = 10 * 60 * 1000, STOP_EXIT_MS = 15 * 1000, STOP_GRACE_MS = 5000 };
+enum { STOP_EXIT_MS = 15 * 1000, STOP_EXTRA_MS = 30 * 1000 };
 
 /* 1: it did; 0: nobody answers there. */
-static int ask_broker(const struct site *site, struct err *err)
+static int ask_broker(const struct site *site, const struct broker_stop_options *options,
+                      struct err *err)
 {
 	auto_close int sock = wire_connect(site->state.run_fd, "broker.sock");
 	if (sock < 0)
@@ -30,15 +32,16 @@ static int ask_broker(const struct site *site, struct err *err)
 	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	auto_wire_out struct wire_out out;
 	struct wire_msg answer;
-	wire_begin(&out, WIRE_STOP_ALL, 1);
-	wire_put_u64(&out, FIELD_GRACE_MS, STOP_GRACE_MS);
-	if (wire_call(sock, &out, bytes, STOP_ANSWER_MS, &answer, err) < 0)
+	int answer_ms = (int)(reap_stop_all_ms(options->grace_ms) + STOP_EXTRA_MS);
+	wire_begin(&out, options->keep ? WIRE_END : WIRE_STOP_ALL, 1);
+	wire_put_u64(&out, FIELD_GRACE_MS, options->grace_ms);
+	if (wire_call(sock, &out, bytes, answer_ms, &answer, err) < 0)
 		return err->code == ERR_UNAVAILABLE ? 0 : -1;
 	wire_msg_done(&answer);
 	/* It closes the connection when it ends; only then is everything over. */
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	if (poll(&p, 1, STOP_EXIT_MS) == 0)
-		return err_set(err, ERR_TIMEOUT, "the sandboxes ended, but cloche serve did not");
+		return err_set(err, ERR_TIMEOUT, "cloche serve does not end");
 	return 1;
 }
 
@@ -57,7 +60,7 @@ static int release_slots(const struct site *site, struct err *err)
 }
 
 /* The broker died or never was: its work, done by us, under its lock. */
-static int stop_ourselves(struct site *site, struct err *err)
+static int stop_ourselves(struct site *site, uint64_t grace_ms, struct err *err)
 {
 	size_t count;
 	if (state_lock(&site->state, err) < 0)
@@ -65,7 +68,7 @@ static int stop_ourselves(struct site *site, struct err *err)
 	int r = cgroup_detect(&site->cgroups);
 	if (r < 0)
 		site->cgroups.version = 0;
-	if (reap_stop_all(site, STOP_GRACE_MS, &count, err) < 0 || release_slots(site, err) < 0)
+	if (reap_stop_all(site, grace_ms, &count, err) < 0 || release_slots(site, err) < 0)
 		return -1;
 	/* Sockets nobody serves. */
 	(void)unlinkat(site->state.dir_fd, "cloche.sock", 0);
@@ -73,23 +76,25 @@ static int stop_ourselves(struct site *site, struct err *err)
 	return 0;
 }
 
-int broker_stop(const char *state, struct err *err)
+int broker_stop(const struct broker_stop_options *options, struct err *err)
 {
 	auto_(site_done) struct site site;
-	auto_free char *path = state_path(state);
+	auto_free char *path = state_path(options->state);
 	site_init(&site);
 	int r = state_open(&site.state, path, false, err);
 	if (r == 0)
 		r = state_open_dirs(&site.state, err);
 	if (r < 0)
 		return err->code == ERR_NOT_FOUND ? 0 : -1; /* never served: nothing runs */
-	r = ask_broker(&site, err);
+	r = ask_broker(&site, options, err);
 	if (r != 0)
 		return r < 0 ? -1 : 0;
 	*err = (struct err){0};
+	if (options->keep)
+		return 0; /* cloched ends with its broker */
 	/* Keepers of a rootless broker are in its user namespace: same user, so a signal reaches
 	 * them, and their files belong to ids only a namespace like it can touch. */
 	if (geteuid() != 0 && rootless_enter(&site, err) < 0)
 		return -1;
-	return stop_ourselves(&site, err);
+	return stop_ourselves(&site, options->grace_ms, err);
 }

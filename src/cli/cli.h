@@ -29,11 +29,16 @@ typedef int (*cli_pack)(int dir_fd, const char *name, const char *as, cli_write 
 typedef ssize_t (*cli_read)(void *ctx, void *bytes, size_t size);
 typedef int (*cli_unpack)(int dir_fd, cli_read read, void *ctx, struct err *err);
 
+struct cli_stop {
+	bool keep; /* only the daemon and its broker end */
+	uint64_t grace_ms;
+};
+
 struct cli_roles {
 	/* The broker in the foreground until it is told to end; returns the exit status. */
 	int (*serve)(const char *state_dir);
 	/* Ends every sandbox of the state directory, daemon alive or dead; 0, or -1 with err. */
-	int (*stop)(const char *state_dir, struct err *err);
+	int (*stop)(const char *state_dir, const struct cli_stop *how, struct err *err);
 	/* Tries what this machine enforces, without a daemon. */
 	int (*doctor)(const char *state_dir, cli_on_check on_check, void *ctx, struct err *err);
 	/* Tree archives, in constant memory; the functions of src/trees.h. */

@@ -9,6 +9,8 @@
 #include "cli/output.h"
 #include "cli/term.h"
 
+enum { STOP_GRACE_MS = 5 * 1000, STOP_GRACE_MOST_MS = 5 * 60 * 1000 };
+
 int cmd_serve(struct cli *cli)
 {
 	int r = cli_parse(cli, NULL, 0, 0);
@@ -18,9 +20,23 @@ int cmd_serve(struct cli *cli)
 
 int cmd_stop(struct cli *cli)
 {
-	int r = cli_parse(cli, NULL, 0, 0);
+	struct cli_stop how = {.grace_ms = STOP_GRACE_MS};
+	bool stop_all = false;
+	const struct opt opts[] = {
+		{"stop-all", 0, OPT_FLAG, &stop_all, NULL, "end every sandbox, too (the default)"},
+		{"keep", 0, OPT_FLAG, &how.keep, NULL, "let the sandboxes run on"},
+		{"grace", 'g', OPT_MS, &how.grace_ms, "TIME", "between SIGTERM and SIGKILL (5s)"},
+		{0},
+	};
+	int r = cli_parse(cli, opts, 0, 0);
 
-	return r <= 0 ? r : cli->roles->stop(cli->state_dir, &cli->err);
+	if (r <= 0)
+		return r;
+	if (how.keep && stop_all)
+		return err_set(&cli->err, ERR_INVALID, "--keep and --stop-all exclude each other");
+	if (how.grace_ms > STOP_GRACE_MOST_MS)
+		return err_set(&cli->err, ERR_INVALID, "--grace is at most 5 minutes");
+	return cli->roles->stop(cli->state_dir, &how, &cli->err);
 }
 
 /* --- doctor --- */

@@ -31,8 +31,10 @@ static int serve(const char *state_dir)
 	return 42;
 }
 
-static int stop(const char *state_dir, struct err *err)
+static int stop(const char *state_dir, const struct cli_stop *how, struct err *err)
 {
+	if (how->keep)
+		return printf("keep, grace %d\n", (int)how->grace_ms) < 0;
 	return err_set(err, ERR_CONFLICT, "cannot stop %s\033[1m", state_dir);
 }
 
@@ -102,6 +104,11 @@ TEST(failures_have_codes_and_clean_text)
 	auto_ran struct ran json = RUN("-o", "json", "stop", "--state", "/a");
 	CHECK_INT(json.status, 73);
 	CHECK_HAS(json.err, "\"code\":\"conflict\"");
+	auto_ran struct ran keep = RUN("stop", "--keep", "--grace", "2s");
+	CHECK_INT(keep.status, 0);
+	CHECK_STR(keep.out, "keep, grace 2000\n");
+	auto_ran struct ran both = RUN("stop", "--keep", "--stop-all");
+	CHECK_INT(both.status, 64);
 	auto_ran struct ran form = RUN("-o", "yaml", "stop");
 	CHECK_INT(form.status, 64);
 	CHECK_HAS(form.err, "human, json or jsonl");
