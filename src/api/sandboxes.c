@@ -235,11 +235,11 @@ void handle_sandbox_remove(struct call *call)
 	struct engine *engine = call->api->engine;
 
 	if (call_sandbox(call, &sandbox) == 0)
-		engine->ops->remove(engine, sandbox->id.text,
-		                    (call_query_bool(call, "force") ? ENGINE_REMOVE_FORCE : 0) |
-		                            (call_query_bool(call, "detach") ? ENGINE_REMOVE_DETACH
-		                                                             : 0),
-		                    on_done, call);
+		engine->ops->remove(
+			engine, sandbox->id.text,
+			(call_query_bool(call, "force") ? ENGINE_REMOVE_FORCE : 0) |
+				(call_query_bool(call, "detach") ? ENGINE_REMOVE_DETACH : 0),
+			on_done, call);
 }
 
 void handle_sandbox_stop(struct call *call)

@@ -82,6 +82,11 @@ static int prepare_disk(struct rootfs *rootfs, struct err *err)
 	const struct slot *slot = rootfs->slot;
 	bool is_mount = false;
 	int r = disk_prepare(&slot->disk, slot->sandbox_dir, &rootfs->disk_fd, &is_mount);
+	if (r == -ESRCH || r == -EOPNOTSUPP || r == -ENOSYS || r == -ENOTTY)
+		return err_set(
+			err, ERR_MISSING,
+			"disk limit by %s is not available here: cloche doctor says which is",
+			disk_name(slot->disk.backend));
 	if (r >= 0 && !is_mount)
 		r = detach(&rootfs->disk_fd, MOUNT_NOSUID | MOUNT_NODEV, -1);
 	/* What outlives the sandbox is stored in canonical ids: the next start has another range.
