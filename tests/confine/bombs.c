@@ -3,7 +3,9 @@
  * inodes=N: the limits of the sandbox, nofile=N. An attempt has broken the wall when it gets twice
  * as much. That the machine around stays well is the driver's to measure.
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +150,39 @@ static bool grow_sockets(void)
 	return true;
 }
 
+/* A listener on loopback, and a connection to it that nobody reads from, filled both ways. */
+static bool grow_tcp(void)
+{
+	static int listener = -1;
+	static struct sockaddr_in address = {.sin_family = AF_INET};
+	socklen_t size = sizeof(address);
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (listener < 0) {
+		listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (bind(listener, (struct sockaddr *)&address, size) < 0 ||
+		    listen(listener, 16) < 0 ||
+		    getsockname(listener, (struct sockaddr *)&address, &size) < 0)
+			return false;
+	}
+	for (int had = 0; had < STEP;) {
+		int ends[2] = {socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), -1};
+		if (ends[0] < 0 || connect(ends[0], (struct sockaddr *)&address, size) < 0)
+			return false;
+		ends[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (ends[1] < 0)
+			return false;
+		ssize_t len, total = 0;
+		for (int i = 0; i < 2; i++) {
+			while ((len = send(ends[i], step_bytes, 65536, MSG_DONTWAIT)) > 0)
+				total += len;
+		}
+		if (total < STEP / 16) /* only what every socket has anyway */
+			return false;
+		had += (int)total;
+	}
+	return true;
+}
+
 static bool grow_locked(void)
 {
 	char *more = mmap(NULL, STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -193,6 +228,20 @@ static struct verdict memory_pipes(void)
 static struct verdict memory_sockets(void)
 {
 	return hog("memory", grow_sockets);
+}
+
+static struct verdict memory_tcp(void)
+{
+	return hog("memory", grow_tcp);
+}
+
+/* Terminals are counted for the whole machine. */
+static struct verdict terminals(void)
+{
+	int made = 0;
+	while (made < 1000 && open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC) >= 0)
+		made++;
+	return made < 1000 ? held(errno, "after %d", made) : broken("%d terminals", made);
 }
 
 static struct verdict memory_locked(void)
@@ -270,12 +319,14 @@ static const struct attempt attempts[] = {
 	{"R02", "/tmp", memory_tmp, NEEDS_ARG | OOM_IS_HELD, "memory"},
 	{"R02", "pipe buffers", memory_pipes, NEEDS_ARG | OOM_IS_HELD, "memory"},
 	{"R02", "socket buffers", memory_sockets, NEEDS_ARG | OOM_IS_HELD, "memory"},
+	{"R02", "TCP buffers", memory_tcp, NEEDS_ARG | OOM_IS_HELD, "memory"},
 	{"R02", "locked memory", memory_locked, NEEDS_ARG | OOM_IS_HELD, "memory"},
 	{"R04", "disk: data", disk_data, NEEDS_ARG | OOM_IS_HELD, "disk"},
 	{"R04", "disk: reserved", disk_reserved, NEEDS_ARG | OOM_IS_HELD, "disk"},
 	{"R04", "disk: inodes", disk_inodes, NEEDS_ARG, "inodes"},
 	{"R04", "disk: deep folders", disk_deep, NEEDS_ARG, "depth"},
 	{"R04", "open files", open_files, NEEDS_ARG, "nofile"},
+	{"R04", "terminals", terminals, NEEDS_ARG, "nofile"},
 };
 
 const struct topic topic_bombs = {"bombs", attempts, ATTEMPT_COUNT(attempts)};

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -227,8 +228,20 @@ static struct verdict oom_protection(void)
 	return verdict;
 }
 
+/* Drivers of old modems, loaded for whoever asks. */
+static struct verdict line_discipline(void)
+{
+	int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), kind = 0;
+	if (fd < 0)
+		return broken("no terminal: %s", strerror(errno));
+	struct verdict verdict = REFUSED(ioctl(fd, TIOCSETD, &kind), EPERM);
+	close(fd);
+	return verdict;
+}
+
 static const struct attempt attempts[] = {
 	{"E17", "make a block device", make_block, 0, NULL},
+	{"E17", "line discipline", line_discipline, 0, NULL},
 	{"E17", "make /dev/mem", make_mem, 0, NULL},
 	{"E17", "make /dev/null", make_null, 0, NULL},
 	{"E17", "make a whiteout", make_whiteout, 0, NULL},

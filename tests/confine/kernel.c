@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/fanotify.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/quota.h>
 #include <sys/stat.h>
@@ -166,6 +167,26 @@ static struct verdict uring_setup(void)
 CALL(uring_enter, SYS_io_uring_enter, 0, 1, 0, 0, NULL, 0)
 CALL(uring_register, SYS_io_uring_register, 0, 0, NULL, 0)
 CALL(fault_fd, SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY)
+
+/* Both are pools of the whole machine. */
+static struct verdict asynchronous(void)
+{
+	unsigned long context = 0;
+	return REFUSED(syscall(SYS_io_setup, 1024, &context), ENOSYS, EPERM);
+}
+
+static struct verdict huge_pages(void)
+{
+	void *page = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+	return REFUSED(page == MAP_FAILED ? -1 : 0, ENOMEM, EPERM);
+}
+
+static struct verdict huge_file(void)
+{
+	return REFUSED(syscall(SYS_memfd_create, "huge", 4U /* MFD_HUGETLB */), ENOMEM, EPERM);
+}
+
 CALL(key_add, SYS_add_key, "user", "probe", "x", 1L, KEY_SPEC_SESSION_KEYRING)
 CALL(key_request, SYS_request_key, "user", "probe", NULL, KEY_SPEC_SESSION_KEYRING)
 CALL(key_control, SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 1)
@@ -250,6 +271,9 @@ static const struct attempt attempts[] = {
 	{"E13", "io_uring_setup", uring_setup, 0, NULL},
 	{"E13", "io_uring_enter", uring_enter, 0, NULL},
 	{"E13", "io_uring_register", uring_register, 0, NULL},
+	{"E13", "io_setup", asynchronous, 0, NULL},
+	{"E13", "huge pages", huge_pages, 0, NULL},
+	{"E13", "huge pages as a file", huge_file, 0, NULL},
 	{"E13", "userfaultfd", fault_fd, 0, NULL},
 	{"E13", "add_key", key_add, 0, NULL},
 	{"E13", "request_key", key_request, 0, NULL},

@@ -47,6 +47,17 @@ SOCKET(netlink_generic, AF_NETLINK, SOCK_RAW, NETLINK_GENERIC)
 SOCKET(netlink_diag, AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG)
 SOCKET(sctp, AF_INET, SOCK_SEQPACKET, 132)
 SOCKET(dccp, AF_INET, 6, 33)
+SOCKET(sctp_stream, AF_INET6, SOCK_STREAM, 132)
+SOCKET(mptcp, AF_INET, SOCK_STREAM, 262)
+SOCKET(smc, AF_INET, SOCK_STREAM, 256)
+SOCKET(l2tp, AF_INET, SOCK_DGRAM, 115)
+SOCKET(udplite, AF_INET, SOCK_DGRAM, 136)
+
+static struct verdict tcp_upper_layer(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return REFUSED(setsockopt(fd, IPPROTO_TCP, 31 /* TCP_ULP */, "tls", 3), ENOENT, EPERM);
+}
 
 static struct verdict abstract_of_host(void)
 {
@@ -248,6 +259,12 @@ static const struct attempt attempts[] = {
 	{"E20", "rds", rds, 0, NULL},
 	{"E20", "sctp", sctp, 0, NULL},
 	{"E20", "dccp", dccp, 0, NULL},
+	{"E20", "sctp, stream", sctp_stream, 0, NULL},
+	{"E20", "mptcp", mptcp, 0, NULL},
+	{"E20", "smc", smc, 0, NULL},
+	{"E20", "l2tp", l2tp, 0, NULL},
+	{"E20", "udplite", udplite, 0, NULL},
+	{"E20", "a protocol on top of TCP", tcp_upper_layer, 0, NULL},
 	{"E20", "netlink uevent", netlink_uevent, 0, NULL},
 	{"E20", "netlink audit", netlink_audit, 0, NULL},
 	{"E20", "netlink netfilter", netlink_netfilter, 0, NULL},

@@ -1,6 +1,7 @@
 // R01-R06: limits act, are named, and the machine around stays well.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
+import { spawnSync } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 
 import { probeBin, readAll, residentBytes, sleep, until, withDaemon } from './lib.mjs';
@@ -38,12 +39,23 @@ describe('limits', () => {
 		assert.equal((await cloche.exec(box, 'echo alive')).stdout, 'alive\n');
 	});
 
-	for (const kind of ['anonymous memory', 'System V shared memory', 'memfd', '/dev/shm', '/tmp', 'pipe buffers', 'socket buffers', 'locked memory'])
+	for (const kind of ['anonymous memory', 'System V shared memory', 'memfd', '/dev/shm', '/tmp', 'pipe buffers', 'socket buffers', 'TCP buffers', 'locked memory'])
 		test(`memory is counted: ${kind}`, { timeout: 60000 }, async () => {
 			// Where no process owns the pages, the kernel may choose the probe itself as its victim.
 			const result = await bomb(`memory=${limits.memory}`, `only=${kind}`);
 			assert.ok(result.exitCode === 0 || result.reason === 'oom', `${result.reason} ${result.stdout}${result.stderr}`);
 			assert.equal((await cloche.exec(box, 'echo alive')).stdout, 'alive\n', 'the sandbox survives');
+		});
+
+	// Some things the kernel counts per user also count for the owner of a user namespace.
+	for (const [what, call] of [['inotify instances', 'l.inotify_init1(0)>=0'], ['pending signals', 'l.timer_create(1,None,ctypes.byref(t))==0']])
+		test(`the host's own ${what} are not used up`, { timeout: 60000, skip: process.getuid() !== 0 && 'an ordinary user shares its own' }, async () => {
+			const script = (then) => `import ctypes,time\nl=ctypes.CDLL(None)\nt=ctypes.c_void_p()\n${then}`;
+			const { id } = await cloche.exec(box, ['python3', '-c', script(`while ${call}: pass\nprint("full",flush=True)\ntime.sleep(60)`)], { background: true });
+			await until(async () => String((await cloche.api('GET', `/sandboxes/${box}/execs/${id}/output`)).bytes).includes('full'), 'everything is taken', 30000);
+			const host = spawnSync('python3', ['-c', script(`import sys\nsys.exit(0 if ${call} else 1)`)]);
+			await cloche.get('POST', `/sandboxes/${box}/execs/${id}/kill`);
+			assert.equal(host.status, 0, `the host could not get one: ${host.stderr}`);
 		});
 
 	test('out of memory is the reason of the exec and an event', async () => {
