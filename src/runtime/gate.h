@@ -1,6 +1,7 @@
 /*
  * At most so many calls of a kind under way at once; the rest wait here in order. The broker
- * refuses more than its table allows, and a burst is no reason to fail.
+ * refuses more than its table allows, and a burst is no reason to fail. Nothing waits longer than
+ * its own time limit: then it is refused.
  */
 #pragma once
 

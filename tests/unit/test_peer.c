@@ -248,3 +248,26 @@ TEST(a_gate_refuses_what_waits_when_the_peer_goes)
 	CHECK_INT(refusals, 4);
 	tear_down();
 }
+
+TEST(a_gate_refuses_what_waited_too_long)
+{
+	static const uint64_t timeouts[] = {60, 10, 10, 10};
+	struct gate gate;
+
+	set_up();
+	gate_init(&gate, peer, 1);
+	for (size_t i = 0; i < ARRAY_LEN(timeouts); i++) {
+		auto_wire_out struct wire_out out = {0};
+		uint64_t number = peer_begin(peer, &out, WIRE_OP_REAP);
+
+		gate_call(&gate, number, &out, timeouts[i], on_answer, NULL);
+	}
+	while (answers < 1)
+		CHECK(loop_step(loop, 100) >= 0);
+	/* The first hung; the others had no time left and are not sent any more. */
+	CHECK_INT(answers, 4);
+	CHECK_INT(refusals, 4);
+	CHECK_INT(last_err.code, ERR_TIMEOUT);
+	CHECK_INT(gate.under_way, 0);
+	tear_down();
+}
