@@ -9,10 +9,13 @@
 #include "os/path.h"
 
 /* Kernel state that is not the sandbox's: files are covered by an empty file, directories by an
- * empty directory. The rest of /proc/sys and its siblings is read-only. A missing entry is fine. */
-static const char *const masked_files[] = {"kcore", "keys",       "key-users",     "kallsyms",
-                                           "kmsg",  "timer_list", "sysrq-trigger", "sched_debug"};
-static const char *const masked_dirs[] = {"acpi", "scsi"};
+ * empty directory. The rest of /proc/sys and its siblings is read-only. A missing entry is fine.
+ * Interrupts are counted as somebody types. */
+static const char *const masked_files[] = {
+	"kcore",      "keys",          "key-users",   "kallsyms",   "kmsg",
+	"timer_list", "sysrq-trigger", "sched_debug", "interrupts", "latency_stats",
+};
+static const char *const masked_dirs[] = {"acpi", "asound", "scsi"};
 static const char *const read_only_dirs[] = {"sys", "irq", "bus", "fs"};
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};

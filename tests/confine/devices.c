@@ -177,6 +177,7 @@ static struct verdict masked_files(void)
 		"/proc/keys",
 		"/proc/key-users",
 		"/proc/timer_list",
+		"/proc/interrupts",
 		"/proc/sched_debug",
 		"/proc/latency_stats",
 		"/proc/timer_stats",
