@@ -256,6 +256,7 @@ int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 	struct exec *exec = exec_new(keeper, msg, id);
 	exec->starter = conn;
 	exec->start_request = msg->request;
+	keeper_watch(keeper);
 	int r = launch_command(exec, msg);
 	if (r < 0) {
 		exec_forget(exec);

@@ -101,6 +101,12 @@ static void on_sample(struct loop_timer *timer, void *ctx)
 	              on_sample, keeper);
 }
 
+void keeper_watch(struct keeper *keeper)
+{
+	if (keeper->sample.due_ms > io_boot_ms() + SAMPLE_BUSY_MS)
+		loop_timer_in(keeper->loop, &keeper->sample, SAMPLE_BUSY_MS, on_sample, keeper);
+}
+
 static void on_deadline(struct loop_timer *timer, void *ctx)
 {
 	keeper_end(ctx, "ttl", ENDING_POLL_MS * 50);

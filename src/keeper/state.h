@@ -97,6 +97,8 @@ struct keeper {
 void keeper_end(struct keeper *keeper, const char *reason, uint64_t grace_ms);
 /* Reads the meters, and says each limit that acted since the last time. */
 void keeper_sample(struct keeper *keeper);
+/* A command starts: the next sample is due within the busy interval, however idle it was before. */
+void keeper_watch(struct keeper *keeper);
 /* Ends the wait of keeper_end as soon as the last command is gone. */
 void keeper_exec_ended(struct keeper *keeper);
 void keeper_set_deadline(struct keeper *keeper, uint64_t deadline_ms);

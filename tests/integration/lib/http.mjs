@@ -16,6 +16,8 @@ function open(socketPath, method, path, { headers = {}, body, signal } = {}) {
 export async function stream(socketPath, method, path, options) {
 	const request = open(socketPath, method, path, options);
 	const [response] = await once(request, 'response');
+	// A server may answer before it has read everything and then close.
+	request.on('error', () => {});
 	return response;
 }
 
