@@ -1,0 +1,336 @@
+/*
+ * inject SOCKET PROGRAM ARGUMENTS...: runs PROGRAM in this process, under a seccomp filter that
+ * asks a supervisor about the system calls of calls.def, in every process that comes of it. The
+ * supervisor lets them pass until a rule, sent over SOCKET, names one: then that call fails, or the
+ * process that makes it is killed instead. So every role can be hurt at every step, static and
+ * confined ones too, without a line in the program under test.
+ *
+ * A request is one line, the answer another:
+ *   fail ROLE CALL N ERRNO [forever]   the N-th matching call from now on fails, or all from it on
+ *   kill ROLE CALL N [PID...]          instead of the N-th its process is killed, and PIDs with it
+ *   off                                no rule; answers "seen N hit H CALL" of the last one
+ * ROLE is a process's name ("cloched", "cloche-keeper"; "worker" for a jailed cloched) or "any";
+ * CALL is a name of calls.def, "malloc" (fail_malloc.c), or "step" for all that are no memory.
+ *
+ * The supervisor lives until the last process under the filter is gone: one that asked and got no
+ * answer would see ENOSYS.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mark.h"
+
+#ifndef SYS_mount_setattr
+#define SYS_mount_setattr 442
+#endif
+
+#define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+enum kind { STEP, MEMORY };
+enum { ALSO_MAX = 8, CLIENTS = 4, LINE_BYTES = 256 };
+
+static const struct call {
+	const char *name;
+	int number;
+	enum kind kind;
+} calls[] = {
+#define CALL(name, kind) {#name, SYS_##name, kind},
+#include "calls.def"
+#undef CALL
+	{"malloc", MARK_MALLOC, MEMORY},
+};
+
+struct rule {
+	bool is_set, kills, forever;
+	char role[32];
+	char call[32];
+	unsigned long nth, seen, hits;
+	const char *last; /* name of the call that was hit last */
+	int error;
+	pid_t also[ALSO_MAX];
+	size_t also_count;
+};
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "inject: %s: %s\n", what, strerror(errno));
+	_exit(125);
+}
+
+/* --- the filter --- */
+
+/* A list of comparisons, each jumping over the rest to the notification behind them. */
+static int install(void)
+{
+	enum { HEAD = 4, COUNT = ARRAY_LEN(calls) };
+	struct sock_filter code[HEAD + COUNT + 2] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MARK_ARCH, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
+	struct sock_fprog program = {.len = ARRAY_LEN(code), .filter = code};
+
+	for (size_t i = 0; i < COUNT; i++)
+		code[HEAD + i] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i].number, (uint8_t)(COUNT - i), 0);
+	code[HEAD + COUNT] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	code[HEAD + COUNT + 1] =
+		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+	                    &program);
+}
+
+/* --- who asks --- */
+
+static size_t read_proc(pid_t pid, const char *name, char *to, size_t size)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, to, size - 1);
+	if (fd >= 0)
+		close(fd);
+	to[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+static bool has_role(pid_t pid, const char *role)
+{
+	char name[32], line[128];
+
+	if (strcmp(role, "any") == 0)
+		return true;
+	read_proc(pid, "comm", name, sizeof(name));
+	name[strcspn(name, "\n")] = '\0';
+	/* The writer thread of cloched and a jailed cloched have names of their own or the same. */
+	size_t len = read_proc(pid, "cmdline", line, sizeof(line));
+	const char *second = line + strlen(line) + 1;
+	bool is_worker = strcmp(line, "cloched") == 0 && len > sizeof("cloched") &&
+	                 strcmp(second, "worker") == 0;
+	if (is_worker || strcmp(role, "worker") == 0)
+		return is_worker && strcmp(role, "worker") == 0;
+	return strcmp(name, role) == 0;
+}
+
+static const struct call *find_call(int number)
+{
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		if (calls[i].number == number)
+			return &calls[i];
+	return NULL;
+}
+
+/* --- answering --- */
+
+static bool is_hit(struct rule *rule, const struct seccomp_notif *asked)
+{
+	const struct call *call = find_call(asked->data.nr);
+
+	if (!rule->is_set || !call)
+		return false;
+	if (strcmp(rule->call, "step") == 0 ? call->kind != STEP : strcmp(rule->call, call->name) != 0)
+		return false;
+	if (!has_role((pid_t)asked->pid, rule->role))
+		return false;
+	if (++rule->seen < rule->nth || (rule->hits > 0 && !rule->forever))
+		return false;
+	rule->hits++;
+	rule->last = call->name;
+	return true;
+}
+
+static void answer(int listener, struct rule *rule)
+{
+	struct seccomp_notif asked = {0};
+	struct seccomp_notif_resp reply = {0};
+
+	/* ENOENT: it was killed while it asked. */
+	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
+		return;
+	reply.id = asked.id;
+	if (!is_hit(rule, &asked)) {
+		reply.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+	} else if (rule->kills) {
+		kill((pid_t)asked.pid, SIGKILL);
+		for (size_t i = 0; i < rule->also_count; i++)
+			kill(rule->also[i], SIGKILL);
+		reply.error = -EINTR;
+	} else {
+		reply.error = -rule->error;
+	}
+	(void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &reply);
+}
+
+/* --- rules --- */
+
+static bool set_rule(struct rule *rule, char *line)
+{
+	char *save = NULL, *words[5 + ALSO_MAX] = {0};
+	size_t count = 0;
+
+	for (char *word = strtok_r(line, " \n", &save); word && count < ARRAY_LEN(words);
+	     word = strtok_r(NULL, " \n", &save))
+		words[count++] = word;
+	if (count < 4)
+		return false;
+	*rule = (struct rule){.is_set = true, .kills = strcmp(words[0], "kill") == 0};
+	snprintf(rule->role, sizeof(rule->role), "%s", words[1]);
+	snprintf(rule->call, sizeof(rule->call), "%s", words[2]);
+	rule->nth = strtoul(words[3], NULL, 10);
+	if (rule->kills) {
+		for (size_t i = 4; i < count && rule->also_count < ALSO_MAX; i++)
+			rule->also[rule->also_count++] = (pid_t)strtol(words[i], NULL, 10);
+		return true;
+	}
+	rule->error = count > 4 ? (int)strtol(words[4], NULL, 10) : EIO;
+	rule->forever = count > 5;
+	return true;
+}
+
+static void take_line(int client, char *line, struct rule *rule)
+{
+	char said[LINE_BYTES];
+
+	if (strncmp(line, "off", 3) == 0) {
+		snprintf(said, sizeof(said), "seen %lu hit %lu %s\n", rule->seen, rule->hits,
+		         rule->last ? rule->last : "-");
+		*rule = (struct rule){0};
+	} else {
+		snprintf(said, sizeof(said), "%s\n", set_rule(rule, line) ? "set" : "what?");
+	}
+	(void)!send(client, said, strlen(said), MSG_NOSIGNAL);
+}
+
+static void serve(int listener, int control)
+{
+	struct pollfd polled[2 + CLIENTS] = {{listener, POLLIN, 0}, {control, POLLIN, 0}};
+	struct rule rule = {0};
+
+	for (size_t i = 2; i < ARRAY_LEN(polled); i++)
+		polled[i] = (struct pollfd){-1, POLLIN, 0};
+	while (poll(polled, ARRAY_LEN(polled), -1) > 0 || errno == EINTR) {
+		char line[LINE_BYTES];
+
+		if (polled[0].revents & POLLIN)
+			answer(listener, &rule);
+		else if (polled[0].revents)
+			return;
+		for (size_t i = 2; i < ARRAY_LEN(polled); i++) {
+			if (polled[i].fd < 0 && (polled[1].revents & POLLIN)) {
+				polled[i].fd = accept4(control, NULL, NULL, SOCK_CLOEXEC);
+				polled[i].revents = polled[1].revents = 0;
+			}
+			if (polled[i].fd < 0 || !polled[i].revents)
+				continue;
+			ssize_t n = recv(polled[i].fd, line, sizeof(line) - 1, 0);
+			line[n > 0 ? n : 0] = '\0';
+			if (n > 0) {
+				take_line(polled[i].fd, line, &rule);
+			} else {
+				close(polled[i].fd);
+				polled[i].fd = -1;
+			}
+		}
+	}
+}
+
+/* --- start --- */
+
+static int listen_on(const char *path)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
+		fail(path);
+	memcpy(addr.sun_path, path, strlen(path));
+	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(fd, CLIENTS) < 0)
+		fail(path);
+	return fd;
+}
+
+/* ENOENT: it knows what it is asked, but not this question. */
+static bool is_listener(int fd)
+{
+	uint64_t none = 0;
+
+	return ioctl(fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &none) < 0 && errno == ENOENT;
+}
+
+/* Takes the listener out of the process that is about to exec, since that one cannot send it: the
+ * filter would ask us first. Then lets it go on. */
+static void supervise(pid_t pid, int fd, int control, int go)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int listener = -1;
+
+	(void)setsid();
+	(void)prctl(PR_SET_NAME, "inject", 0, 0, 0);
+	for (int i = 0; i < 25000; i++) {
+		listener = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+		if (listener >= 0 && is_listener(listener))
+			break;
+		if (listener >= 0)
+			close(listener);
+		listener = -1;
+		usleep(200);
+	}
+	if (listener < 0)
+		fail("take the listener");
+	close(pidfd);
+	close(go);
+	/* Whoever started us waits for the end of our output. */
+	for (int i = 0; i < 3; i++)
+		(void)dup2(open("/dev/null", O_RDWR), i);
+	serve(listener, control);
+}
+
+int main(int argc, char **argv)
+{
+	int go[2], control, next;
+	char byte;
+	pid_t self = getpid();
+
+	if (argc < 3)
+		return 125;
+	control = listen_on(argv[1]);
+	if (pipe2(go, O_CLOEXEC) < 0)
+		fail("pipe");
+	/* The number that the listener is about to get: the lowest that is free by then. */
+	next = go[1];
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(go[0]);
+		if (fork() == 0)
+			supervise(self, next, control, go[1]);
+		_exit(0);
+	}
+	(void)waitpid(pid, NULL, 0);
+	close(go[1]);
+	if (install() != next)
+		fail("install the filter");
+	(void)!read(go[0], &byte, 1); /* end of file: the supervisor has it */
+	execv(argv[2], argv + 2);
+	fail(argv[2]);
+}

@@ -1,0 +1,120 @@
+// The operations under fault: what to do, and what may have come of it. `prepare` gives what `run`
+// needs; `run` answers {status, body} or null when the connection broke; `check` is given the rows
+// after everything settled and compares them with what was promised.
+import assert from 'node:assert/strict';
+
+const promised = (answer) => answer !== null && answer.status < 300;
+
+/** A crash of the keeper may take the sandbox itself: then it must say so. */
+function isLost(row, mayLose) {
+	return mayLose && row?.state === 'failed' && row.endReason === 'lost';
+}
+
+async function running(daemon) {
+	return { id: (await daemon.create({ name: 'one' })).id };
+}
+
+/** At most one was made; one that was promised is there and works. */
+async function checkMade(daemon, rows, answer, mayLose) {
+	assert.ok(rows.length <= 1, `one sandbox, not ${rows.length}`);
+	if (!promised(answer)) return;
+	assert.equal(rows[0]?.id, answer.body.id, 'what was promised is there');
+	if (isLost(rows[0], mayLose)) return;
+	assert.equal(rows[0].state, 'running');
+}
+
+/** Whatever runs takes a command: no sandbox is left that looks alive and is not. */
+async function checkUsable(daemon, rows) {
+	for (const row of rows) {
+		if (row.state !== 'running') continue;
+		const answer = await daemon.ask('POST', `/sandboxes/${row.id}/execs`, { shell: 'echo usable' });
+		assert.equal(answer?.body?.stdout, 'usable\n', `${row.id} works: ${answer?.status} ${answer?.bytes}\n${daemon.log.slice(-2000)}`);
+	}
+}
+
+export const operations = {
+	create: {
+		prepare: async () => ({}),
+		run: (daemon) => daemon.ask('POST', '/sandboxes', { name: 'one' }),
+		check: (daemon, rows, answer, given, mayLose) => checkMade(daemon, rows, answer, mayLose),
+	},
+	claim: {
+		pool: 2,
+		prepare: async (daemon) => {
+			await daemon.filled();
+			return {};
+		},
+		run: (daemon) => daemon.ask('POST', '/sandboxes', { labels: { by: 'claim' }, env: { WHO: 'me' } }),
+		check: (daemon, rows, answer, given, mayLose) => checkMade(daemon, rows, answer, mayLose),
+	},
+	exec: {
+		prepare: running,
+		run: (daemon, { id }) => daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'echo done >> /workspace/log; echo said' }),
+		check: async (daemon, rows, answer, { id }, mayLose) => {
+			assert.equal(rows.length, 1);
+			const [row] = rows;
+			assert.ok(row.state === 'running' || isLost(row, mayLose), `${row.state} ${row.endReason}`);
+			const { items } = await daemon.get('GET', `/sandboxes/${id}/execs`);
+			assert.ok(items.length <= 1, 'one exec');
+			if (promised(answer)) {
+				assert.equal(answer.body.stdout, 'said\n');
+				assert.equal(items.length, 1, 'what was promised is there');
+			}
+			if (row.state !== 'running') return;
+			const { stdout } = await daemon.exec(id, 'sleep 0.2; cat /workspace/log 2>/dev/null; true');
+			assert.ok(stdout === 'done\n' || (!promised(answer) && stdout === ''), `done once: ${JSON.stringify(stdout)}`);
+			const after = (await daemon.get('GET', `/sandboxes/${id}/execs`)).items;
+			assert.ok(after.every((one) => one.state === 'ended'), `no exec is left as running: ${JSON.stringify(after)}`);
+		},
+	},
+	write: {
+		prepare: async (daemon) => {
+			const { id } = await running(daemon);
+			await daemon.get('PUT', `/sandboxes/${id}/files?path=/workspace/file`, 'before');
+			return { id };
+		},
+		run: (daemon, { id }) => daemon.ask('PUT', `/sandboxes/${id}/files?path=/workspace/file`, Buffer.alloc(300000, 'a')),
+		check: async (daemon, rows, answer, { id }, mayLose) => {
+			assert.equal(rows.length, 1);
+			if (isLost(rows[0], mayLose)) return;
+			assert.equal(rows[0].state, 'running');
+			const { bytes } = await daemon.api('GET', `/sandboxes/${id}/files?path=/workspace/file`);
+			const isNew = bytes.equals(Buffer.alloc(300000, 'a'));
+			assert.ok(isNew || (!promised(answer) && String(bytes) === 'before'), `whole, old or new: ${bytes.length} bytes, answer ${answer?.status}`);
+		},
+	},
+	stop: {
+		prepare: running,
+		run: (daemon, { id }) => daemon.ask('POST', `/sandboxes/${id}/stop`, { graceMs: 50 }),
+		check: async (daemon, rows, answer, given, mayLose) => {
+			assert.equal(rows.length, 1);
+			const [row] = rows;
+			const isRight = row.state === 'stopped' || (!promised(answer) && row.state === 'running') || isLost(row, mayLose);
+			assert.ok(isRight, `${answer?.status}: ${row.state} ${row.endReason}`);
+		},
+	},
+	rm: {
+		prepare: running,
+		run: (daemon, { id }) => daemon.ask('DELETE', `/sandboxes/${id}?force=1`),
+		check: async (daemon, rows, answer, given, mayLose) => {
+			if (promised(answer)) return assert.deepEqual(rows, [], 'what was removed is gone');
+			assert.ok(rows.length === 0 || rows[0].state === 'running' || isLost(rows[0], mayLose), JSON.stringify(rows[0]));
+		},
+	},
+};
+
+/** One operation under one rule: {hits, call}. Throws when something is not as it must be. */
+export async function hurt(daemon, name, rule, { mayLose = false, also } = {}) {
+	const operation = operations[name];
+	const given = await operation.prepare(daemon);
+	const extra = also ? ` ${await also(daemon, given)}` : '';
+	await daemon.inject(rule + extra);
+	const answer = await operation.run(daemon, given);
+	const hit = daemon.isServing() ? await daemon.calm() : { hits: 1, call: 'gone' };
+	await daemon.recover();
+	const rows = await daemon.assertKnown();
+	await operation.check(daemon, rows, answer, given, mayLose);
+	await checkUsable(daemon, rows);
+	await daemon.clear();
+	return { ...hit, answer };
+}

@@ -1,0 +1,25 @@
+// tools/fault: runs everything under tests/fault, prints counts, fails when something was not as
+// it must be. node tests/fault/run.mjs [--only TEXT] [--suite NAME] [--seed N] [--slice N]
+import { parseArgs } from 'node:util';
+
+import { crashes, refusals, Report } from './loops.mjs';
+import { random } from './lib.mjs';
+
+const { values } = parseArgs({
+	options: { only: { type: 'string' }, suite: { type: 'string' }, seed: { type: 'string' }, slice: { type: 'string' } },
+});
+const seed = Number(values.seed ?? Date.now() % 100000);
+const options = { chance: random(seed), only: values.only, slice: values.slice && Number(values.slice) };
+const suites = { crashes, refusals };
+
+console.log(`seed ${seed}`);
+const report = new Report();
+for (const [name, suite] of Object.entries(suites)) {
+	if (values.suite && values.suite !== name) continue;
+	const before = report.points;
+	await suite(report, options);
+	console.log(`== ${name}: ${report.points - before} points`);
+}
+for (const { label, error } of report.failures) console.log(`FAILED ${label}\n${error.stack.split('\n').slice(-24).join('\n')}\n`);
+console.log(`${report.points} points, ${report.failures.length} failed, seed ${seed}`);
+process.exit(report.failures.length ? 1 : 0);
