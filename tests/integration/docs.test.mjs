@@ -48,6 +48,10 @@ describe('documents', () => {
 		for (const [, key] of read('src/model/limits.def').matchAll(/^LIMIT\(\w+,\s*"(\w+)"/gm)) assert.ok(configuration.includes(`\`${key}\``), key);
 		const codes = [...read('src/base/errors.def').matchAll(/^ERROR\(\w+,\s*"(\w+)"/gm)].map((match) => match[1]);
 		const api = read('docs/api.md');
+		for (const [, route] of read('src/api/routes.def').matchAll(/^ROUTE\(\w+,\s*"([^"]+)"/gm)) {
+			const word = route.split('/').filter((part) => part && !part.startsWith('{')).at(-1);
+			assert.ok(api.includes(`/${word}`), route);
+		}
 		for (const code of codes.filter((one) => one !== 'ok' && one !== 'unauthorized')) assert.ok(api.includes(`\`${code}\``), code);
 	});
 
