@@ -50,6 +50,7 @@ struct member {
 	bool is_lost;            /* it ends without a word of its keeper */
 	bool is_restart;         /* this start is not its first: files of before are kept */
 	bool is_undone;          /* nothing of the start that failed is left */
+	bool is_stop_stored;
 	bool is_removal_stored;
 	bool is_retrying;                /* the removal failed and the timer repeats it */
 	bool has_unknown_execs;          /* the end of one could not be stored */

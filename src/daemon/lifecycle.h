@@ -1,6 +1,6 @@
 /*
  * How sandboxes change state: each change is stored before it is acted upon, and whoever asked is
- * answered after the last commit. sandbox_apply is called here and nowhere else.
+ * answered after the last commit.
  *
  *	create: row creating -> launch -> keeper connected -> row running
  *	start:  row creating -> the same way, with the files there are
@@ -38,6 +38,8 @@ void lifecycle_refuse(struct fleet *fleet, const struct err *err, engine_on_sand
 /* The connection to the keeper ended: it is gone, or comes back for a moment. */
 void lifecycle_keeper_gone(struct member *member);
 
+/* Once the removal is on disk and the broker does nothing else with it; else it does nothing. */
+void lifecycle_continue_removal(struct member *member);
 /* Beyond its deadline: goes on with it if nothing else does; whether there was something to do. */
 bool lifecycle_push(struct member *member);
 

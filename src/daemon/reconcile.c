@@ -69,6 +69,7 @@ static void settle(struct reconcile *reconcile, struct sandbox *row)
 		break;
 	case SANDBOX_RUNNING:
 	case SANDBOX_STOPPING:
+		member->is_stop_stored = row->state == SANDBOX_STOPPING;
 		adopt(reconcile, member);
 		break;
 	case SANDBOX_REMOVING:

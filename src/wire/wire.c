@@ -215,9 +215,11 @@ int wire_recv(int sock, uint8_t *bytes, size_t size, struct wire_msg *ret)
 	                        .msg_control = control,
 	                        .msg_controllen = sizeof(control)};
 	ssize_t n;
+	int resets = 0;
+	/* A peer that went without reading all of ours: told once, before its own last words. */
 	do {
 		n = recvmsg(sock, &header, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
 	if (n < 0)
 		return errno == ECONNRESET ? 0 : -errno;
 	int fds[LIMIT_WIRE_FDS];

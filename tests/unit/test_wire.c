@@ -161,3 +161,22 @@ TEST(a_listener_is_found_by_directory_and_name)
 	(void)close(listener);
 	(void)close(dir);
 }
+
+TEST(last_words_are_heard_from_a_peer_that_did_not_read_ours)
+{
+	auto_wire_out struct wire_out ours = {0}, theirs = {0};
+	struct wire_msg msg;
+	int pair[2];
+
+	CHECK_INT(wire_pair(pair), 0);
+	wire_begin(&ours, WIRE_K_STOP, 1);
+	wire_begin(&theirs, WIRE_K_GONE, 0);
+	CHECK_INT(wire_send(pair[0], &ours), 0);
+	CHECK_INT(wire_send(pair[1], &theirs), 0);
+	CHECK_INT(close(pair[1]), 0);
+	CHECK_INT(wire_recv(pair[0], bytes, sizeof(bytes), &msg), 1);
+	CHECK_INT(msg.type, WIRE_K_GONE);
+	wire_msg_done(&msg);
+	CHECK_INT(wire_recv(pair[0], bytes, sizeof(bytes), &msg), 0);
+	CHECK_INT(close(pair[0]), 0);
+}
