@@ -52,7 +52,9 @@ static int make_dir(int root_fd, size_t i, const struct inside_files_owner *owne
 static int put_file(int etc, const char *name, const char *text, uid_t owner)
 {
 	if (unlinkat(etc, name, 0) < 0 && errno != ENOENT)
-		return -errno;
+		return errno == EISDIR
+		               ? 0
+		               : -errno; /* root inside wanted it so: no reason not to start */
 	auto_close int fd =
 		openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
@@ -82,7 +84,7 @@ static int add_account(int etc, const char *name, const char *line)
 {
 	auto_close int fd = path_open_plain(etc, name, O_RDWR | O_APPEND | O_NONBLOCK, 0);
 	if (fd < 0)
-		return fd == -ENOENT || fd == -ELOOP ? 0 : fd;
+		return fd == -ENOENT || fd == -ELOOP || fd == -EISDIR || fd == -ENXIO ? 0 : fd;
 	struct stat st;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
@@ -149,8 +151,8 @@ int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_f
 	int r = path_make_dirs(root_fd, parent[0] ? parent : "/", 0755, (uid_t)-1, (gid_t)-1, &dir);
 	if (r < 0)
 		return r;
-	auto_close int made = openat(
-		dir, slash + 1, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+	/* One that is there is only a place: never opened, so it may be of any kind. */
+	auto_close int made = openat(dir, slash + 1, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (made < 0 && errno != EEXIST)
 		return -errno;
 	*ret_fd = path_open_plain(dir, slash + 1, O_PATH, 0);

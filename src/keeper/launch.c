@@ -161,7 +161,7 @@ static int make_userns(struct launch *launch, const struct ns_map *map, bool is_
 		return ns_user_create(map, 1, map, 1, is_single, &launch->userns);
 	if (seteuid(launch->slot->keeper_uid) < 0)
 		return -errno;
-	int r = caps_raise_permitted(); /* the change of id lowered them */
+	int r = caps_raise_permitted(0); /* the change of id lowered them */
 	if (r >= 0)
 		r = ns_user_create(map, 1, map, 1, is_single, &launch->userns);
 	return seteuid(0) < 0 ? -errno : r;

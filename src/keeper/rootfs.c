@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,6 +65,39 @@ static int prepare_mount(const struct rootfs *rootfs, struct slot_mount *mount)
 	if (rootfs->can_idmap && mount->source_uid != 0 && mount->source_uid != (uid_t)-1)
 		r = agent_idmap(rootfs->slot, mount->source_uid, &idmap);
 	return r < 0 ? r : detach(&mount->fd, flags, idmap);
+}
+
+/* A little room on a disk that lasts, out of the sandbox's reach, for the next start to use: else
+ * one that was filled to the brim could not be mounted again, and nobody could make room on it. */
+enum { SPARE_FILES = 8, SPARE_BYTES = 256 * 1024 };
+
+static void spare_name(char out[16], int number)
+{
+	(void)snprintf(out, 16, "spare-%d", number); /* fits */
+}
+
+static int free_spare(const struct rootfs *rootfs)
+{
+	char name[16];
+	for (int i = 0; i < SPARE_FILES; i++) {
+		spare_name(name, i);
+		if (unlinkat(rootfs->disk_fd, name, 0) < 0 && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+/* As much as there is: a disk that is too full to have some has what the start just gave back. */
+static void keep_spare(const struct rootfs *rootfs)
+{
+	char name[16];
+	for (int i = 0; rootfs->slot->disk.backend != DISK_TMPFS && i < SPARE_FILES; i++) {
+		spare_name(name, i);
+		auto_close int fd = openat(rootfs->disk_fd, name,
+		                           O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0 || fallocate(fd, 0, 0, SPARE_BYTES / SPARE_FILES) < 0)
+			break;
+	}
 }
 
 /* The two directories overlay needs. */
@@ -138,18 +172,19 @@ static int make_scratch(int *ret_fd, struct err *err)
 /* From here to the pivot files are made as root of the sandbox: on an idmapped disk no other id
  * exists, and overlay keeps the credentials of whoever mounts it for its own work on the upper. The
  * change of the file system id clears the file capabilities, which overlay needs to copy up: raise
- * them again. */
+ * them again. But not the one with which it would write past a quota for everybody inside. */
 static int become_inside_root(const struct slot *slot)
 {
 	(void)setfsgid(slot->range_base);
 	(void)setfsuid(slot->range_base);
-	return caps_raise_permitted();
+	return caps_raise_permitted(CAPS_BIT(CAP_SYS_RESOURCE));
 }
 
-static void become_outside_root(void)
+static int become_outside_root(void)
 {
 	(void)setfsuid(0);
 	(void)setfsgid(0);
+	return caps_raise_permitted(0);
 }
 
 /* Layer i as scratch/l<i>, the disk as scratch/disk. */
@@ -179,6 +214,8 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
 	if (r >= 0)
 		r = become_inside_root(rootfs->slot);
+	if (r >= 0)
+		r = free_spare(rootfs);
 	if (r >= 0)
 		r = make_upper(rootfs);
 	if (r >= 0)
@@ -261,7 +298,9 @@ int rootfs_enter(const struct rootfs *rootfs, struct err *err)
 		return err_sys(err, errno, "open the new root");
 	if (fill_root(rootfs, root, err) < 0)
 		return -1;
-	become_outside_root();
-	r = mount_pivot(root);
+	keep_spare(rootfs);
+	r = become_outside_root();
+	if (r >= 0)
+		r = mount_pivot(root);
 	return r < 0 ? err_sys(err, -r, "switch to the new root") : 0;
 }

@@ -28,18 +28,24 @@ static int get_sets(struct sets *ret)
 	return 0;
 }
 
-/* permitted = effective = caps, inheritable empty (which also empties ambient). */
-static int set_caps(uint64_t caps)
+/* Inheritable empty (which also empties ambient). */
+static int set_sets(uint64_t effective, uint64_t permitted)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {
-		{.effective = (uint32_t)caps, .permitted = (uint32_t)caps},
-		{.effective = (uint32_t)(caps >> 32), .permitted = (uint32_t)(caps >> 32)},
+		{.effective = (uint32_t)effective, .permitted = (uint32_t)permitted},
+		{.effective = (uint32_t)(effective >> 32),
+	         .permitted = (uint32_t)(permitted >> 32)},
 	};
 
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -errno;
 	return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
+}
+
+static int set_caps(uint64_t caps)
+{
+	return set_sets(caps, caps);
 }
 
 static int limit_bounding(uint64_t keep)
@@ -75,12 +81,12 @@ int caps_clear(void)
 	return set_caps(0);
 }
 
-int caps_raise_permitted(void)
+int caps_raise_permitted(uint64_t except)
 {
 	struct sets have;
 	int r = get_sets(&have);
 
-	return r < 0 ? r : set_caps(have.permitted);
+	return r < 0 ? r : set_sets(have.permitted & ~except, have.permitted);
 }
 
 bool caps_has(int cap)

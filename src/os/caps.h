@@ -14,8 +14,9 @@ int caps_limit(uint64_t keep) NODISCARD;
 int caps_drop_bounding(void) NODISCARD;
 /* Only empties effective, permitted, inheritable, ambient (what is left after a setuid). */
 int caps_clear(void) NODISCARD;
-/* effective = permitted: after a change of the file system id, which lowers some. */
-int caps_raise_permitted(void) NODISCARD;
+/* effective = permitted without `except`: after a change of the file system id, which lowers some.
+ */
+int caps_raise_permitted(uint64_t except) NODISCARD;
 bool caps_has(int cap); /* effective */
 int caps_no_new_privs(void) NODISCARD;
 int caps_not_dumpable(void) NODISCARD;

@@ -85,6 +85,22 @@ describe('limits', () => {
 		await cloche.exec(box, 'rm -f /workspace/fill');
 	});
 
+	for (const [what, fill] of [
+		['bytes', 'head -c 64M /dev/zero > big; for i in 1 2 3 4 5 6 7 8 9; do head -c 5k /dev/zero > small$i; done'],
+		['files', 'python3 -c "for i in range(9999): open(str(i), \'w\')"'],
+	])
+		test(`a disk without ${what} left starts again`, { timeout: 60000 }, async (t) => {
+			const own = await cloche.create({ limits: { disk: 32 * MiB, inodes: 1000 } });
+			if (own.isolation.disk === 'tmpfs') return t.skip('nothing is kept here');
+			for (let round = 0; round < 2; round++) {
+				await cloche.exec(own.id, `cd /workspace; ${fill}`);
+				await cloche.get('POST', `/sandboxes/${own.id}/stop`, {});
+				await cloche.get('POST', `/sandboxes/${own.id}/start`);
+			}
+			assert.equal((await cloche.exec(own.id, 'rm -rf /workspace/* && echo x > /workspace/x')).exitCode, 0);
+			await cloche.get('DELETE', `/sandboxes/${own.id}?force=1`);
+		});
+
 	test('deep trees are removed', async () => {
 		const own = await cloche.create({});
 		await cloche.api('PUT', `/sandboxes/${own.id}/files?path=/workspace/probe&mode=0755`, fs.readFileSync(probeBin()));
