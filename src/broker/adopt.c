@@ -1,6 +1,7 @@
 /*
  * Who: the broker before its loop starts. Capabilities: KILL for what nobody owns. Bytes: `meta`
- * and `keeper` files root wrote. Gone at the end: ownerless directories and processes.
+ * and `keeper` files root wrote. Gone at the end: ownerless directories and
+ * processes, what a dead keeper left.
  */
 #include "broker/adopt.h"
 
@@ -39,10 +40,27 @@ static void adopt_without_meta(const struct adoption *adoption, const char *id, 
 		log_info("left-over sandbox removed", LOG_STR("sandbox", id));
 }
 
+/* Its keeper ended and nobody was there to tidy up after it, or was cut off while doing so. The
+ * daemon may have recorded the end already, and then asks no more. */
+static void finish_reap(const struct adoption *adoption, const char *id, int box,
+                        struct box_meta *meta)
+{
+	struct box_keeper keeper;
+	struct err err = {0};
+	/* Without a keeper's name in it a launch was cut off: that the daemon undoes. */
+	if (box_read_keeper(box, &keeper) == -ENOENT)
+		return;
+	if (reap_run(adoption->site, id, true, &err) < 0)
+		log_warn("an ended sandbox leaves something behind", LOG_STR("sandbox", id),
+		         LOG_ERR(&err));
+	else
+		meta->slot = -1;
+}
+
 static int adopt_one(const char *id, void *ctx)
 {
 	struct adoption *adoption = ctx;
-	struct box_meta meta;
+	struct box_meta meta = {.slot = -1};
 	struct err err = {0};
 	auto_close int box = box_open(adoption->site->state.sandboxes_fd, id);
 	if (box < 0)
@@ -51,10 +69,12 @@ static int adopt_one(const char *id, void *ctx)
 		adopt_without_meta(adoption, id, box);
 		return 0;
 	}
-	if (box_is_alive(box))
+	if (box_is_alive(box)) {
 		adoption->result.alive++;
-	else
+	} else {
 		adoption->result.dead++;
+		finish_reap(adoption, id, box, &meta);
+	}
 	if (meta.slot >= 0 && slots_adopt(adoption->slots, (unsigned)meta.slot, id, &err) < 0)
 		log_error("id range of a sandbox is in doubt", LOG_STR("sandbox", id),
 		          LOG_ERR(&err));

@@ -8,10 +8,11 @@
 
 struct adopted {
 	size_t alive;
-	size_t dead; /* the daemon will reap them */
+	size_t dead; /* the daemon will record it */
 };
 
 /* Claims the slots of all sandboxes, living or not yet reaped; takes away what has no owner:
- * directories without meta, processes of deleted state directories. */
+ * directories without meta, processes of deleted state directories, all of a dead keeper's but
+ * the files. */
 int adopt_run(const struct site *site, struct slots *slots, struct adopted *ret,
               struct err *err) NODISCARD;

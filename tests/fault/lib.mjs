@@ -62,17 +62,21 @@ export class HurtDaemon extends Daemon {
 	/** One line to the injector, one back. */
 	async inject(line) {
 		const socket = net.connect(this.control());
-		socket.on('error', () => {});
-		await once(socket, 'connect');
-		socket.write(`${line}\n`);
-		const [answer] = await once(socket, 'data');
-		socket.destroy();
-		return String(answer).trim();
+		try {
+			await once(socket, 'connect');
+			socket.write(`${line}\n`);
+			const [answer] = await once(socket, 'data');
+			return String(answer).trim();
+		} finally {
+			socket.on('error', () => {});
+			socket.destroy();
+		}
 	}
 
-	/** Ends the last rule: {seen, hits, call}. */
+	/** Ends the last rule: {seen, hits, call}. An injector with nobody left to watch is gone. */
 	async calm() {
-		const [, seen, hits, call] = /^seen (\d+) hit (\d+) (\S+)/.exec(await this.inject('off'));
+		const answer = await this.inject('off').catch(() => 'seen 0 hit 1 gone');
+		const [, seen, hits, call] = /^seen (\d+) hit (\d+) (\S+)/.exec(answer);
 		return { seen: Number(seen), hits: Number(hits), call };
 	}
 
@@ -157,8 +161,12 @@ export class HurtDaemon extends Daemon {
 		for (const group of clocheGroups())
 			for (const id of this.everIds)
 				if (!isFine(id) && fs.existsSync(path.join(group, id))) found.push(`cgroup ${path.join(group, id)}`);
-		for (const info of this.keepers())
-			if (info.id && !isFine(info.id)) found.push(`keeper ${info.pid} of ${info.id}`);
+		const kept = new Set();
+		for (const info of this.keepers()) {
+			kept.add(info.id);
+			if (!isFine(info.id)) found.push(`keeper ${info.pid} of ${info.id}`);
+		}
+		for (const id of alive) if (!kept.has(id)) found.push(`no keeper of ${id}`);
 		for (const line of mountsWith(this.folder)) found.push(`mount ${line}`);
 		for (const file of loopFiles())
 			if (file.startsWith(this.folder) && ![...alive, ...parked].some((id) => file.includes(id))) found.push(`loop ${file}`);

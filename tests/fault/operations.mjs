@@ -110,7 +110,7 @@ export async function hurt(daemon, name, rule, { mayLose = false, also } = {}) {
 	const extra = also ? ` ${await also(daemon, given)}` : '';
 	await daemon.inject(rule + extra);
 	const answer = await operation.run(daemon, given);
-	const hit = daemon.isServing() ? await daemon.calm() : { hits: 1, call: 'gone' };
+	const hit = await daemon.calm();
 	await daemon.recover();
 	const rows = await daemon.assertKnown();
 	await operation.check(daemon, rows, answer, given, mayLose);
