@@ -34,6 +34,7 @@ describe('terminal', () => {
 		socket.send(CHANNEL.stdin, 'sleep 100\r');
 		await sleep(300);
 		socket.send(CHANNEL.stdin, '\x03');
+		await socket.expect('> '); // an interrupt flushes what was typed meanwhile
 		socket.send(CHANNEL.stdin, 'echo alive-$?\r');
 		await socket.expect('alive-130');
 		socket.send(CHANNEL.stdin, '\x04');
@@ -50,6 +51,7 @@ describe('terminal', () => {
 		socket.send(CHANNEL.stdin, 'fg\r');
 		await socket.expect('sleep 100\r\n');
 		socket.send(CHANNEL.stdin, '\x03');
+		await socket.expect('> ');
 		socket.send(CHANNEL.stdin, 'exit\r');
 		await socket.finish();
 	});
