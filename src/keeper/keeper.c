@@ -350,6 +350,14 @@ static void keeper_done(struct keeper *keeper)
 	free(keeper->bytes);
 }
 
+/* Whoever started cloche may have secrets in the environment: a keeper needs none of it, and parses
+ * what strangers send. */
+static void forget_environment(void)
+{
+	for (char **text = environ; text && *text; text++)
+		explicit_bzero(*text, strlen(*text));
+}
+
 int keeper_run(struct wire_msg *msg)
 {
 	struct keeper keeper = {0};
@@ -358,6 +366,7 @@ int keeper_run(struct wire_msg *msg)
 	/* Not the broker's terminal or process group: Ctrl-C there ends no sandbox. */
 	(void)setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
+	forget_environment();
 	if (!is_warm)
 		keeper_warm();
 	int r = slot_parse(msg, &keeper.slot, &err);
