@@ -87,6 +87,7 @@ TEST(ordinary_calls_work)
 	CHECK_INT(inside(CALL(SYS_inotify_init1, {0})), 0);
 	CHECK_INT(inside(CALL(SYS_ptrace, {PTRACE_TRACEME})), 0);
 	CHECK_INT(inside(CALL(SYS_prctl, {PR_SET_CHILD_SUBREAPER, 1})), 0);
+	CHECK_INT(inside(CALL(SYS_prctl, {62 /* PR_SCHED_CORE */, 1, 0, 0, 0})), EINVAL);
 }
 
 TEST(foreign_calls_of_the_machine_are_denied)
