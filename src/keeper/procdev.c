@@ -105,7 +105,8 @@ static int bind_device(int dev, const char *name)
 	if (file < 0)
 		return -errno;
 	auto_close int node = -1;
-	int r = mount_clone(AT_FDCWD, path, MOUNT_NOSUID | MOUNT_NOEXEC, &node);
+	/* Read-only is the node, not the device: nobody inside sets the times of the host's. */
+	int r = mount_clone(AT_FDCWD, path, MOUNT_RO | MOUNT_NOSUID | MOUNT_NOEXEC, &node);
 	return r < 0 ? r : mount_attach(node, dev, name);
 }
 
