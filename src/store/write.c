@@ -161,7 +161,12 @@ void store_put_image(struct store_write *write, const struct image *image)
 
 void store_delete_image(struct store_write *write, const char *id)
 {
-	struct op *op = add(write, SQL_IMAGE_DELETE, value_text(id));
+	struct op *op;
+
+	/* One that is on its way out needs it no more: its removal was answered already. */
+	add(write, SQL_IMAGE_RELEASE, value_text(id),
+	    value_text(sandbox_state_name(SANDBOX_REMOVING)));
+	op = add(write, SQL_IMAGE_DELETE, value_text(id));
 
 	op->if_foreign = mem_printf("image %s is used by a sandbox", id);
 	op->if_none = ERR_NOT_FOUND;
