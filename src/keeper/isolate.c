@@ -52,6 +52,8 @@ static int set_rlimits(const struct slot *slot)
 		r = set_rlimit(RLIMIT_RTPRIO, 0);
 	if (r >= 0)
 		r = set_rlimit(RLIMIT_NICE, 0);
+	if (r >= 0)
+		r = set_rlimit(RLIMIT_NPROC, slot->nproc);
 	return r < 0 ? r : set_rlimit(RLIMIT_NOFILE, slot->nofile);
 }
 

@@ -106,6 +106,8 @@ static int step_cgroup(struct launch *launch, struct err *err)
 	note(launch, "cgroup=v%d", launch->layout.version);
 	if (check_controllers(launch, err) < 0)
 		return -1;
+	if (launch->layout.version == 0 || !launch->layout.has[CGROUP_PIDS])
+		launch->slot->nproc = launch->slot->limits.pids;
 	if (launch->layout.version == 0)
 		return 0;
 	int r = cgroup_create(&launch->layout, launch->slot->id, &launch->slot->limits,

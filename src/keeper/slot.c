@@ -79,6 +79,7 @@ static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 		.loop_template_fd = -1,
 	};
 	slot->nofile = wire_u64(msg, FIELD_NOFILE, 4096);
+	slot->nproc = UINT64_MAX;
 	slot->output_rate = wire_u64(msg, FIELD_OUTPUT_RATE, UINT64_MAX);
 	slot->deadline_ms = wire_u64(msg, FIELD_DEADLINE_MS, 0);
 }

@@ -32,6 +32,7 @@ struct slot {
 	struct cgroup_limits limits;
 	struct disk_spec disk;
 	uint64_t nofile;
+	uint64_t nproc; /* processes of one user; the next best where no cgroup counts them */
 	uint64_t output_rate;
 	uint64_t deadline_ms;                                 /* CLOCK_BOOTTIME, 0 = none */
 	int result, sandbox_dir, run_dir, program, templates; /* owned */
