@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ struct init {
 	uint8_t *bytes;
 };
 
-enum { LANDLOCK_RULES = 64, KILL_ROUNDS = 200 };
+enum { LANDLOCK_RULES = 64, KILL_ROUNDS = 200, SIGNALS = 64 };
 
 static const struct landlock_rule fixed_rules[] = {
 	{"/", LANDLOCK_READ},
@@ -414,6 +415,15 @@ static int run_loop(struct init *init)
 	return loop_run(init->loop) == 0 ? 0 : 1;
 }
 
+/* Dispositions are inherited all the way from whoever started the broker, also of the two signals
+ * libc keeps for itself and hides: commands shall start with none ignored. */
+static void reset_signals(void)
+{
+	static const uint64_t by_default[4]; /* struct kernel_sigaction: handler SIG_DFL */
+	for (int number = 1; number <= SIGNALS; number++)
+		(void)syscall(SYS_rt_sigaction, number, by_default, NULL, sizeof(uint64_t));
+}
+
 int init_main(int argc, char **argv)
 {
 	struct err err = {0};
@@ -421,6 +431,7 @@ int init_main(int argc, char **argv)
 	(void)prctl(PR_SET_NAME, "cloche-init", 0, 0, 0); /* only what ps shows */
 	if (getpid() != 1)
 		return 125;
+	reset_signals();
 	if (put_up_walls(&err) < 0 || take_own_id(&err) < 0 || start_spawner(&init, &err) < 0) {
 		auto_wire_out struct wire_out out;
 		wire_begin(&out, WIRE_ERROR, 0);

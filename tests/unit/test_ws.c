@@ -77,7 +77,8 @@ static const char *messages(void)
 	static char text[512];
 	size_t len = MIN(buf_len(&got), sizeof(text) - 1);
 
-	memcpy(text, buf_head(&got), len);
+	if (len > 0)
+		memcpy(text, buf_head(&got), len);
 	text[len] = '\0';
 	buf_reset(&got);
 	return text;
