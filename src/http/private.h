@@ -71,6 +71,9 @@ struct server {
 	struct loop_timer timer;
 	struct request *requests;
 	struct connection *connections;
+	size_t connection_count;
+	struct loop_source queue; /* the listening socket; paused while nobody can be taken */
+	struct loop_timer again;
 };
 
 /* A resumed connection waits for the next MHD_run, and the library has no way to ask for it. */

@@ -1,7 +1,9 @@
 /*
- * The library keeps its own epoll set; we nest that descriptor in our loop and call MHD_run when
- * it is readable or its timer is due. A connection object per socket carries the header deadline:
- * the library's own timeout counts silence only, which a client that drips bytes never reaches.
+ * We accept connections ourselves: out of descriptors, the library would accept none until another
+ * connection ends, which may be never. The library keeps its own epoll set; we nest that descriptor
+ * in our loop and call MHD_run when it is readable or its timer is due. A connection object per
+ * socket carries the header deadline: the library's own timeout counts silence only, which a client
+ * that drips bytes never reaches.
  */
 #include "http/server.h"
 
@@ -10,13 +12,19 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/io.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/must.h"
 #include "http/private.h"
 
-enum { CONNECTION_IDLE_S = 60, CONNECTION_POOL_BYTES = 2 * LIMIT_HTTP_HEADER_BYTES };
+enum {
+	CONNECTION_IDLE_S = 60,
+	CONNECTION_POOL_BYTES = 2 * LIMIT_HTTP_HEADER_BYTES,
+	ACCEPT_AT_ONCE = 32,
+	ACCEPT_AGAIN_MS = 100,
+};
 
 struct connection {
 	struct connection *next, *prev;
@@ -74,6 +82,52 @@ static void await_headers(struct server *server, struct connection *conn)
 	              conn);
 }
 
+/* --- accepting --- */
+
+static void on_again(struct loop_timer *timer, void *ctx)
+{
+	struct server *server = ctx;
+
+	(void)loop_change(&server->queue, EPOLLIN); /* fails only for a source that is not there */
+}
+
+/* Whoever waits in the queue is not lost: there is room when a connection ends, or later. */
+static void rest(struct server *server)
+{
+	(void)loop_change(&server->queue, 0); /* as in on_again */
+	loop_timer_in(server->loop, &server->again, ACCEPT_AGAIN_MS, on_again, server);
+}
+
+static void on_waiting(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct server *server = ctx;
+
+	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+		struct sockaddr_storage addr = {0};
+		socklen_t size = sizeof(addr);
+		int fd;
+
+		if (server->connection_count >= server->config.max_connections) {
+			rest(server);
+			break;
+		}
+		fd = accept4(server->config.listen_fd, (struct sockaddr *)&addr, &size,
+		             SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0) {
+			if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+				rest(server);
+			break;
+		}
+		/* Takes the descriptor in any case. */
+		if (MHD_add_connection(server->daemon, fd, (struct sockaddr *)&addr, size) !=
+		    MHD_YES) {
+			rest(server);
+			break;
+		}
+	}
+	drive(server);
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -87,6 +141,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 		if (conn->next)
 			conn->next->prev = conn;
 		server->connections = conn;
+		server->connection_count++;
 		await_headers(server, conn);
 		*context = conn;
 		return;
@@ -94,6 +149,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 	if (!conn)
 		return;
 	loop_timer_stop(&conn->timer);
+	server->connection_count--;
 	if (conn->prev)
 		conn->prev->next = conn->next;
 	else
@@ -199,12 +255,11 @@ static void PRINTF(2, 0) on_library_log(void *cls, const char *fmt, va_list args
 
 static struct MHD_Daemon *start(struct server *server)
 {
-	unsigned flags =
-		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
+	unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
+	                 MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
 
 	return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
-	                        on_library_log, NULL, MHD_OPTION_LISTEN_SOCKET,
-	                        server->config.listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+	                        on_library_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
 	                        server->config.max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
 	                        (unsigned)CONNECTION_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 	                        (size_t)CONNECTION_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
@@ -229,6 +284,10 @@ int server_new(struct loop *loop, const struct server_config *config, struct ser
 	if (!info)
 		return err_set(err, ERR_INTERNAL, "the HTTP server has no epoll descriptor");
 	r = loop_add(loop, &server->source, info->epoll_fd, EPOLLIN, on_ready, server);
+	if (r == 0)
+		r = io_set_nonblock(config->listen_fd, true);
+	if (r == 0)
+		r = loop_add(loop, &server->queue, config->listen_fd, EPOLLIN, on_waiting, server);
 	if (r < 0)
 		return err_sys(err, -r, "watch the HTTP server");
 	drive(server);
@@ -247,11 +306,12 @@ void server_free(struct server *server)
 		request_upgraded_close(request);
 	}
 	loop_remove(&server->source);
+	/* The listening socket is not ours to close: the next daemon goes on with it. */
+	loop_remove(&server->queue);
+	loop_timer_stop(&server->again);
 	loop_timer_stop(&server->timer);
 	if (server->daemon) {
 		MHD_run(server->daemon);
-		/* The listening socket is not ours to close: the next daemon goes on with it. */
-		(void)MHD_quiesce_daemon(server->daemon);
 		MHD_stop_daemon(server->daemon);
 	}
 	mem_freep(&server);
