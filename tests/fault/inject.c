@@ -10,7 +10,8 @@
  *   kill ROLE CALL N [PID...]          instead of the N-th its process is killed, and PIDs with it
  *   off                                no rule; answers "seen N hit H CALL" of the last one
  * ROLE is a process's name ("cloched", "cloche-keeper"; "worker" for a jailed cloched) or "any";
- * CALL is a name of calls.def, "malloc" (fail_malloc.c), or "step" for all that are no memory.
+ * CALL is a name of calls.def, "malloc" (fail_malloc.c), "step" for all that are no memory,
+ * or "descriptor" for those that make one.
  *
  * The supervisor lives until the last process under the filter is gone: one that asked and got no
  * answer would see ENOSYS.
@@ -43,7 +44,7 @@
 
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
-enum kind { STEP, MEMORY };
+enum kind { STEP, DESCRIPTOR, MEMORY };
 enum { ALSO_MAX = 8, CLIENTS = 4, LINE_BYTES = 256 };
 
 static const struct call {
@@ -143,13 +144,20 @@ static const struct call *find_call(int number)
 
 /* --- answering --- */
 
+static bool is_meant(const char *name, const struct call *call)
+{
+	if (strcmp(name, "step") == 0)
+		return call->kind != MEMORY;
+	if (strcmp(name, "descriptor") == 0)
+		return call->kind == DESCRIPTOR;
+	return strcmp(name, call->name) == 0;
+}
+
 static bool is_hit(struct rule *rule, const struct seccomp_notif *asked)
 {
 	const struct call *call = find_call(asked->data.nr);
 
-	if (!rule->is_set || !call)
-		return false;
-	if (strcmp(rule->call, "step") == 0 ? call->kind != STEP : strcmp(rule->call, call->name) != 0)
+	if (!rule->is_set || !call || !is_meant(rule->call, call))
 		return false;
 	if (!has_role((pid_t)asked->pid, rule->role))
 		return false;

@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { once } from 'node:events';
 
-import { build, cgroupMounts, clocheBin, commandLine, Daemon, allProcesses, mountsWith, openFiles, sleep, until } from '../integration/lib.mjs';
+import { build, cgroupMounts, clocheBin, Daemon, allProcesses, mountsWith, openFiles, sleep, until } from '../integration/lib.mjs';
 
 export const ERRNO = { EIO: 5, ENOMEM: 12, EMFILE: 24, ENOSPC: 28, EAGAIN: 11, EPERM: 1 };
 
@@ -167,7 +167,7 @@ export class HurtDaemon extends Daemon {
 			if (!isFine(info.id)) found.push(`keeper ${info.pid} of ${info.id}`);
 		}
 		for (const id of alive) if (!kept.has(id)) found.push(`no keeper of ${id}`);
-		for (const line of mountsWith(this.folder)) found.push(`mount ${line}`);
+		for (const line of mountsWith(this.folder)) if (!this.ownMount) found.push(`mount ${line}`);
 		for (const file of loopFiles())
 			if (file.startsWith(this.folder) && ![...alive, ...parked].some((id) => file.includes(id))) found.push(`loop ${file}`);
 		for (const row of rows)
@@ -175,17 +175,20 @@ export class HurtDaemon extends Daemon {
 		return found;
 	}
 
-	/** Keepers of this state directory: {pid, id}; init and what it runs end with them. */
+	/** Keepers of sandboxes that ever were here: {pid, id}; init and what it runs end with them. */
 	keepers() {
+		const folder = path.join(this.state, 'sandboxes');
 		const byPid = new Map();
-		for (const row of fs.readdirSync(path.join(this.state, 'sandboxes'))) {
-			const text = readText(path.join(this.state, 'sandboxes', row, 'keeper'));
-			const pid = /pid=(\d+)/.exec(text)?.[1];
-			if (pid) byPid.set(Number(pid), row);
+		for (const id of fs.readdirSync(folder)) {
+			this.everIds.add(id);
+			const pid = /pid=(\d+)/.exec(readText(path.join(folder, id, 'keeper')))?.[1];
+			if (pid) byPid.set(Number(pid), id);
 		}
+		const own = (pid) => byPid.get(pid) ?? /\/cloche\/(sb_\w+)/.exec(readText(`/proc/${pid}/cgroup`))?.[1];
 		return allProcesses()
-			.filter((info) => info.comm === 'cloche-keeper' && readText(`/proc/${info.pid}/environ`).includes(`CLOCHE_STATE=${this.state}\0`))
-			.map((info) => ({ ...info, id: byPid.get(info.pid) ?? `nobody (${commandLine(info.pid)})` }));
+			.filter((info) => info.comm === 'cloche-keeper')
+			.map((info) => ({ ...info, id: own(info.pid) }))
+			.filter((info) => this.everIds.has(info.id));
 	}
 
 	pidsOf(id) {
@@ -213,7 +216,7 @@ export class HurtDaemon extends Daemon {
 
 	/** The stock is full and connected. */
 	async filled() {
-		await until(() => this.keepers().filter((info) => info.id.startsWith('sb_')).length >= this.pool, 'the stock is made', 30000);
+		await until(() => this.keepers().length >= this.pool, 'the stock is made', 30000);
 		await until(async () => (await this.poolReady()) >= this.pool, 'the stock is ready', 30000);
 	}
 

@@ -3,6 +3,7 @@
 import { parseArgs } from 'node:util';
 
 import { crashes, refusals, Report } from './loops.mjs';
+import { fullDisk, noDescriptors, pause } from './conditions.mjs';
 import { random } from './lib.mjs';
 
 const { values } = parseArgs({
@@ -10,7 +11,7 @@ const { values } = parseArgs({
 });
 const seed = Number(values.seed ?? Date.now() % 100000);
 const options = { chance: random(seed), only: values.only, slice: values.slice && Number(values.slice) };
-const suites = { crashes, refusals };
+const suites = { crashes, refusals, 'disk full': fullDisk, descriptors: noDescriptors, pause };
 
 console.log(`seed ${seed}`);
 const report = new Report();

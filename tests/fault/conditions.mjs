@@ -1,0 +1,182 @@
+// Conditions instead of single faults: no space, no descriptors, a daemon that stands still.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+import { sleep, until } from '../integration/lib.mjs';
+import { ERRNO, HurtDaemon } from './lib.mjs';
+
+async function works(daemon, what) {
+	const { id } = await daemon.create();
+	assert.equal((await daemon.exec(id, 'echo works')).stdout, 'works\n', what);
+	await daemon.get('DELETE', `/sandboxes/${id}?force=1`);
+}
+
+/** An answer that refuses must say why in words; returns the statuses. */
+function reasons(answers) {
+	for (const answer of answers)
+		if (answer && answer.status >= 400) assert.ok(answer.body?.detail, `${answer.status} without a reason`);
+	return answers.map((answer) => answer?.status ?? 'cut');
+}
+
+/* --- disk full --- */
+
+function fill(folder) {
+	const fd = fs.openSync(path.join(folder, 'filler'), 'a');
+	for (let size = 65536; size >= 1; size = Math.floor(size / 16)) {
+		const block = Buffer.alloc(size, 1);
+		try {
+			for (;;) fs.writeSync(fd, block);
+		} catch (error) {
+			if (error.code !== 'ENOSPC') throw error;
+		}
+	}
+	fs.closeSync(fd);
+}
+
+/** Runs in a mount namespace of its own: see fullDisk. */
+export async function fullDiskInside() {
+	const daemon = new HurtDaemon();
+	try {
+		const config = fs.readFileSync(path.join(daemon.state, 'config.toml'));
+		execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=0710', 'tmpfs', daemon.state]);
+		daemon.ownMount = daemon.state;
+		// other daemons cannot see this one's files, and would take its id ranges for abandoned
+		execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', '/run']);
+		fs.writeFileSync(path.join(daemon.state, 'config.toml'), config);
+		await daemon.serve();
+		const pid = daemon.daemonProcess().pid;
+		const { id } = await daemon.create({ name: 'before' });
+		let points = 0;
+		for (let round = 0; round < 3; round++) {
+			fill(daemon.state);
+			const answers = await Promise.all([
+				...Array.from({ length: 4 }, () => daemon.ask('POST', '/sandboxes', {})),
+				daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'echo full' }),
+				daemon.ask('PATCH', `/sandboxes/${id}`, { labels: { round: String(round) } }),
+			]);
+			const statuses = reasons(answers);
+			points += statuses.length;
+			assert.ok(statuses.includes(507), `no space is said: ${statuses} ${answers.map((answer) => answer?.bytes)}`);
+			assert.equal((await daemon.get('GET', '/sandboxes/before')).state, 'running', `reading goes on\n${daemon.log.slice(-3000)}`);
+			fs.rmSync(path.join(daemon.state, 'filler'));
+			await until(async () => (await daemon.ask('POST', '/sandboxes', { name: `after${round}` }))?.status === 201, 'sandboxes can be made again', 20000);
+			assert.equal((await daemon.exec(id, 'echo space')).stdout, 'space\n');
+			await daemon.assertKnown();
+			for (const row of await daemon.rows()) if (row.id !== id) await daemon.get('DELETE', `/sandboxes/${row.id}?force=1`);
+		}
+		assert.equal(daemon.daemonProcess().pid, pid, 'without a restart');
+		await daemon.clear();
+		return points;
+	} finally {
+		await daemon.cli(['stop']).catch(() => {});
+		if (daemon.ownMount) execFileSync('umount', ['-l', daemon.ownMount]);
+		daemon.ownMount = undefined;
+		await daemon.discard();
+	}
+}
+
+/** A small file system under the state directory, which only a process of ours can see. */
+export async function fullDisk(report) {
+	const child = spawn('unshare', ['--mount', '--propagation', 'private', process.execPath, fileURLToPath(import.meta.url), 'full-disk'], {
+		stdio: ['ignore', 'pipe', 'pipe'],
+	});
+	let text = '';
+	child.stdout.on('data', (part) => (text += part));
+	child.stderr.on('data', (part) => (text += part));
+	const [code] = await once(child, 'close');
+	if (code === 0) report.add('disk full and space again', Number(/points (\d+)/.exec(text)[1]));
+	else report.fail('disk full', new Error(text));
+}
+
+/* --- no descriptors --- */
+
+/** The daemon and the broker run out of descriptors, and have some again. */
+export async function noDescriptors(report) {
+	for (const role of ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks', 'cloche-keeper']) {
+		const daemon = await HurtDaemon.start();
+		const label = `no descriptors for ${role}`;
+		let points = 0;
+		try {
+			await works(daemon, 'before');
+			const { id } = await daemon.create();
+			const before = daemon.descriptors();
+			for (let room = 0; room < 12; room++) {
+				const { pid } = daemon.daemonProcess();
+				await daemon.inject(`fail ${role} descriptor ${room + 1} ${ERRNO.EMFILE} forever`);
+				const asked = Array.from({ length: 6 }, (_, i) =>
+					i % 2 ? daemon.ask('POST', '/sandboxes', {}) : daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'true' }),
+				);
+				// with no descriptor left a connection waits until there is one
+				await Promise.race([Promise.all(asked), sleep(700)]);
+				await daemon.calm();
+				points += reasons(await Promise.all(asked)).length;
+				assert.equal(daemon.daemonProcess().pid, pid, `it lives\n${daemon.log.slice(-3000)}`);
+				const rows = await daemon.assertKnown();
+				assert.ok(rows.find((row) => row.id === id && row.state === 'running'), 'the one from before runs');
+				for (const row of rows) if (row.id !== id) await daemon.get('DELETE', `/sandboxes/${row.id}?force=1`);
+				await works(daemon, 'with descriptors again');
+			}
+			await until(() => Object.entries(daemon.descriptors()).every(([name, count]) => count <= before[name] + 2), 'no descriptor is lost').catch((error) => {
+				throw new Error(`${error.message}: ${JSON.stringify(before)} ${JSON.stringify(daemon.descriptors())}`);
+			});
+			await daemon.clear();
+			await daemon.end();
+		} catch (error) {
+			report.fail(label, error);
+		} finally {
+			await daemon.discard();
+		}
+		report.add(label, points);
+	}
+}
+
+/* --- a daemon that stands still --- */
+
+/** SIGSTOP for a while: deadlines hold meanwhile, and nothing is done twice afterwards. */
+export async function pause(report, { seconds = 60 } = {}) {
+	for (const role of ['cloched', 'cloche:broker']) {
+		const daemon = await HurtDaemon.start();
+		const label = `${role} stands still for ${seconds} s`;
+		try {
+			const ttl = await daemon.create({ ttl: seconds * 500 });
+			const { id } = await daemon.create();
+			const ticking = await daemon.exec(id, 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.1; done', { background: true });
+			const late = await daemon.exec(id, 'sleep 1000', { background: true, timeoutMs: seconds * 500 });
+			const { pid } = daemon.processes(role)[0];
+			process.kill(pid, 'SIGSTOP');
+			const asked = Array.from({ length: 3 }, (_, i) => daemon.ask('POST', '/sandboxes', { name: `queued${i}` }, { ms: seconds * 1000 + 60000 }));
+			await sleep(seconds * 1000);
+			process.kill(pid, 'SIGCONT');
+			assert.deepEqual(reasons(await Promise.all(asked)), [201, 201, 201], 'who waited is served');
+			const rows = await daemon.assertKnown();
+			assert.deepEqual(rows.map((row) => row.name ?? '').filter(Boolean).sort(), ['queued0', 'queued1', 'queued2'], 'once each');
+			const ended = await until(async () => {
+				const row = await daemon.get('GET', `/sandboxes/${ttl.id}`);
+				return row.state === 'stopped' && row;
+			}, 'the time to live is over');
+			assert.equal(ended.endReason, 'ttl');
+			const exec = await until(async () => {
+				const one = await daemon.get('GET', `/sandboxes/${id}/execs/${late.id}`);
+				return one.state === 'ended' && one;
+			}, 'the command is over');
+			assert.equal(exec.reason, 'timeout');
+			const { bytes } = await daemon.api('GET', `/sandboxes/${id}/execs/${ticking.id}/output`);
+			const ticks = String(bytes).trim().split('\n').map(Number);
+			assert.deepEqual(ticks, ticks.map((_, i) => i + 1), 'no gap, no repeat');
+			assert.ok(ticks.length > seconds * 4, 'it ticked on meanwhile');
+			await daemon.clear();
+			await daemon.end();
+			report.add(label, 6);
+		} catch (error) {
+			report.fail(label, error);
+		} finally {
+			await daemon.discard();
+		}
+	}
+}
+
+if (process.argv[2] === 'full-disk') console.log(`points ${await fullDiskInside()}`);
