@@ -172,26 +172,16 @@ static struct verdict is_masked(const char *path)
 static struct verdict masked_files(void)
 {
 	static const char *const paths[] = {
-		"/proc/kcore",
-		"/proc/kmsg",
-		"/proc/keys",
-		"/proc/key-users",
-		"/proc/timer_list",
-		"/proc/interrupts",
-		"/proc/sched_debug",
-		"/proc/latency_stats",
-		"/proc/timer_stats",
-		"/proc/kpageflags",
-		"/proc/kpagecount",
-		"/proc/kpagecgroup",
-		"/proc/vmallocinfo",
-		"/proc/slabinfo",
-		"/proc/pagetypeinfo",
-		"/proc/kallsyms",
-		"/proc/sysrq-trigger",
-		"/sys/firmware/acpi/tables/DSDT",
-		"/sys/kernel/notes",
-		"/sys/kernel/vmcoreinfo",
+		"/proc/kcore",         "/proc/kmsg",
+		"/proc/keys",          "/proc/key-users",
+		"/proc/timer_list",    "/proc/interrupts",
+		"/proc/sched_debug",   "/proc/latency_stats",
+		"/proc/timer_stats",   "/proc/kpageflags",
+		"/proc/kpagecount",    "/proc/kpagecgroup",
+		"/proc/vmallocinfo",   "/proc/slabinfo",
+		"/proc/pagetypeinfo",  "/proc/kallsyms",
+		"/proc/sysrq-trigger", "/sys/firmware/acpi/tables/DSDT",
+		"/sys/kernel/notes",   "/sys/kernel/vmcoreinfo",
 	};
 	for (size_t i = 0; i < ATTEMPT_COUNT(paths); i++) {
 		struct verdict verdict = is_masked(paths[i]);

@@ -90,8 +90,9 @@ static int install(void)
 	struct sock_fprog program = {.len = ARRAY_LEN(code), .filter = code};
 
 	for (size_t i = 0; i < COUNT; i++)
-		code[HEAD + i] = (struct sock_filter)BPF_JUMP(
-			BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i].number, (uint8_t)(COUNT - i), 0);
+		code[HEAD + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+		                                              (uint32_t)calls[i].number,
+		                                              (uint8_t)(COUNT - i), 0);
 	code[HEAD + COUNT] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	code[HEAD + COUNT + 1] =
 		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
