@@ -63,7 +63,7 @@ static int limit_bounding(uint64_t keep)
 
 int caps_limit(uint64_t keep)
 {
-	struct sets have;
+	struct sets have = {0};
 	int r = get_sets(&have);
 
 	if (r >= 0)
@@ -83,7 +83,7 @@ int caps_clear(void)
 
 int caps_raise_permitted(uint64_t except)
 {
-	struct sets have;
+	struct sets have = {0};
 	int r = get_sets(&have);
 
 	return r < 0 ? r : set_sets(have.permitted & ~except, have.permitted);
@@ -91,7 +91,7 @@ int caps_raise_permitted(uint64_t except)
 
 bool caps_has(int cap)
 {
-	struct sets have;
+	struct sets have = {0};
 
 	return get_sets(&have) == 0 && have.effective & CAPS_BIT(cap);
 }
@@ -119,7 +119,7 @@ static int drop_groups(void)
 
 int caps_become(uid_t uid, gid_t gid, uint64_t keep)
 {
-	struct sets have;
+	struct sets have = {0};
 
 	if (keep && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
 		return -errno;
