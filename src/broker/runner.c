@@ -86,9 +86,9 @@ static bool take_some(int fd, struct runner_result *result)
 	if (len <= 0)
 		return false;
 	size_t fits = MIN((size_t)len, buf_room(&result->output));
-	if (fits < (size_t)len || buf_put(&result->output, chunk, fits) < 0)
-		result->is_cut =
-			true; /* the rest is read and dropped, so that the program goes on */
+	/* The rest is read and dropped, so that the program goes on. */
+	if (buf_put(&result->output, chunk, fits) < 0 || fits < (size_t)len)
+		result->is_cut = true;
 	return true;
 }
 
