@@ -142,17 +142,20 @@ static const struct {
 static void relay_field(struct wire_out *out, const struct wire_msg *answer, size_t i)
 {
 	enum wire_field field = relayed[i].field;
-	size_t at = 0, len;
+	size_t at = 0, len = 0;
 	const char *text;
 	if (!wire_has(answer, field))
 		return;
-	if (relayed[i].kind == RELAY_NUMBER)
+	if (relayed[i].kind == RELAY_NUMBER) {
 		wire_put_u64(out, field, wire_u64(answer, field, 0));
-	else if (relayed[i].kind == RELAY_STRINGS)
+	} else if (relayed[i].kind == RELAY_STRINGS) {
 		while ((text = wire_next_str(answer, field, &at)))
 			wire_put_str(out, field, text);
-	else
-		wire_put_bytes(out, field, wire_blob(answer, field, &len), len);
+	} else {
+		/* On a line of its own: arguments are evaluated in any order. */
+		const uint8_t *bytes = wire_blob(answer, field, &len);
+		wire_put_bytes(out, field, bytes, len);
+	}
 }
 
 void ops_relay(struct job *job, struct wire_msg *answer, const struct err *err)
@@ -167,6 +170,13 @@ void ops_relay(struct job *job, struct wire_msg *answer, const struct err *err)
 	wire_begin(&out, WIRE_OK, job->request);
 	for (size_t i = 0; i < ARRAY_LEN(relayed); i++)
 		relay_field(&out, answer, i);
+	if (out.overflow) {
+		/* Whoever asked must not wait for an answer that does not fit. */
+		struct err large = {0};
+		err_set(&large, ERR_TOO_LARGE, "the answer is too large");
+		line_answer_result(&job->broker->line, job->request, &large);
+		return;
+	}
 	line_answer(&job->broker->line, &out);
 }
 
