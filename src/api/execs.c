@@ -32,6 +32,8 @@ struct run {
 	bool truncated;
 	bool waits; /* answer at the end, not at the start */
 	bool is_input_done;
+	bool is_started; /* its start is answered; before, nothing may end the run */
+	bool is_due;     /* there was something to read before that */
 };
 
 static void run_free(struct run *run)
@@ -106,6 +108,10 @@ static void on_ready(struct tail *tail, void *ctx)
 	struct err err = {0};
 	int r;
 
+	if (!run->is_started) {
+		run->is_due = true;
+		return;
+	}
 	if (!run->waits) {
 		if (!tail->is_live)
 			run_free(run);
@@ -141,11 +147,15 @@ static void on_started(const struct exec *exec, const struct err *err, void *ctx
 		call_fail(call, err);
 		return;
 	}
+	run->is_started = true;
 	feed(run);
-	if (run->waits)
+	if (run->waits) {
+		if (run->is_due)
+			on_ready(&run->tail, run);
 		return;
+	}
 	run->call = NULL;
-	if (run->is_input_done)
+	if (run->is_input_done || (run->is_due && !run->tail.is_live))
 		run_free(run); /* else it stays until the input is fed */
 	call_answer(call, 201, encode_exec(exec));
 }
