@@ -3,11 +3,12 @@
 BUILD ?= build
 T ?= toml
 FUZZ_SECONDS ?= 60
+MINUTES ?= 10
 SETUP = meson setup
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .NOTPARALLEL:
-.PHONY: all deps run test test-fast lint fmt bench fuzz release install clean
+.PHONY: all deps run test test-fast lint fmt bench fault soak fuzz release install clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -25,6 +26,10 @@ fmt:
 	git ls-files 'src/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
 bench: | deps-test all
 	tests/bench/run $(BUILD)
+fault: | deps-test all
+	tools/fault $(BUILD)
+soak: | deps-test all
+	tools/fault $(BUILD) soak $(MINUTES)
 fuzz: | deps-test $(BUILD)-fuzz/build.ninja
 	ninja -C $(BUILD)-fuzz tests/fuzz/fuzz_$(T)
 	cd $(BUILD)-fuzz && mkdir -p found-$(T) && tests/fuzz/fuzz_$(T) \

@@ -95,7 +95,7 @@ export async function fullDisk(report) {
 /* --- no descriptors --- */
 
 /** The daemon and the broker run out of descriptors, and have some again. */
-export async function noDescriptors(report) {
+export async function noDescriptors(report, { rooms = Array.from({ length: 12 }, (_, i) => i) } = {}) {
 	for (const role of ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks', 'cloche-keeper']) {
 		const daemon = await HurtDaemon.start();
 		const label = `no descriptors for ${role}`;
@@ -104,7 +104,7 @@ export async function noDescriptors(report) {
 			await works(daemon, 'before');
 			const { id } = await daemon.create();
 			const before = daemon.descriptors();
-			for (let room = 0; room < 12; room++) {
+			for (const room of rooms) {
 				const { pid } = daemon.daemonProcess();
 				await daemon.inject(`fail ${role} descriptor ${room + 1} ${ERRNO.EMFILE} forever`);
 				const asked = Array.from({ length: 6 }, (_, i) =>

@@ -97,7 +97,7 @@ export class HurtDaemon extends Daemon {
 
 	/** Answers again; a broker that is gone is started again. */
 	async recover() {
-		const up = async () => (await this.ask('GET', '/health', undefined, { ms: 2000 }))?.status === 200;
+		const up = async () => (await this.ask('GET', '/health', undefined, { ms: 2000 }).catch(() => null))?.status === 200;
 		if (this.isServing() && (await up())) return;
 		for (let i = 0; i < 100 && this.isServing(); i++) {
 			await sleep(20);

@@ -112,14 +112,20 @@ const deaths = [
 	{ role: 'cloche-keeper', also: broker, and: 'the broker', mayLose: true },
 ];
 
+/** Every operation with every row; `few`: as many of them, chosen. */
+function combine(rows, { few, chance }) {
+	const all = Object.keys(operations).flatMap((name) => rows.map((row) => ({ name, ...row })));
+	if (!few) return all;
+	return Array.from({ length: few }, () => all.splice(Math.floor(chance() * all.length), 1)[0]);
+}
+
 /** kill -9 of every role, and of two at once, before each of its steps. */
-export async function crashes(report, { slice, chance, only } = {}) {
-	for (const name of Object.keys(operations))
-		for (const { role, and, ...options } of deaths) {
-			const label = `kill ${name} ${role}${and ? ` and ${and}` : ''}`;
-			if (only && !label.includes(only)) continue;
-			await loop(report, label, name, (n) => `kill ${role} step ${n}`, { slice, chance, after: (daemon) => daemon.again(), ...options });
-		}
+export async function crashes(report, { slice, chance, only, few } = {}) {
+	for (const { name, role, and, ...options } of combine(deaths, { few, chance })) {
+		const label = `kill ${name} ${role}${and ? ` and ${and}` : ''}`;
+		if (only && !label.includes(only)) continue;
+		await loop(report, label, name, (n) => `kill ${role} step ${n}`, { slice, chance, after: (daemon) => daemon.again(), ...options });
+	}
 }
 
 /** Which call of which role fails how. "step": each system call that is no memory. */
@@ -152,14 +158,13 @@ const failures = [
 ];
 
 /** The n-th call fails, for every n. An error that is answered must say what failed. */
-export async function refusals(report, { slice, chance, only } = {}) {
-	for (const name of Object.keys(operations))
-		for (const { role, call, errno, ...options } of failures) {
-			const label = `fail ${name} ${role} ${call} ${errno}`;
-			if (only && !label.includes(only)) continue;
-			const onHit = (daemon, { answer, call: which, n }) => {
-				if (answer && answer.status >= 400 && !answer.body?.detail) throw new Error(`${which}: ${answer.status} says nothing: ${answer.bytes}`);
-			};
-			await loop(report, label, name, (n) => `fail ${role} ${call} ${n} ${ERRNO[errno]}`, { slice, chance, onHit, ...options });
-		}
+export async function refusals(report, { slice, chance, only, few } = {}) {
+	for (const { name, role, call, errno, ...options } of combine(failures, { few, chance })) {
+		const label = `fail ${name} ${role} ${call} ${errno}`;
+		if (only && !label.includes(only)) continue;
+		const onHit = (daemon, { answer, call: which }) => {
+			if (answer && answer.status >= 400 && !answer.body?.detail) throw new Error(`${which}: ${answer.status} says nothing: ${answer.bytes}`);
+		};
+		await loop(report, label, name, (n) => `fail ${role} ${call} ${n} ${ERRNO[errno]}`, { slice, chance, onHit, ...options });
+	}
 }

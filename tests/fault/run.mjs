@@ -4,14 +4,16 @@ import { parseArgs } from 'node:util';
 
 import { crashes, refusals, Report } from './loops.mjs';
 import { fullDisk, noDescriptors, pause } from './conditions.mjs';
+import { model } from './model.mjs';
 import { random } from './lib.mjs';
 
 const { values } = parseArgs({
-	options: { only: { type: 'string' }, suite: { type: 'string' }, seed: { type: 'string' }, slice: { type: 'string' } },
+	options: { only: { type: 'string' }, suite: { type: 'string' }, seed: { type: 'string' }, slice: { type: 'string' }, steps: { type: 'string' } },
 });
 const seed = Number(values.seed ?? Date.now() % 100000);
-const options = { chance: random(seed), only: values.only, slice: values.slice && Number(values.slice) };
-const suites = { crashes, refusals, 'disk full': fullDisk, descriptors: noDescriptors, pause };
+const options = { chance: random(seed), only: values.only, slice: values.slice && Number(values.slice), seed };
+if (values.steps) options.steps = Number(values.steps);
+const suites = { crashes, refusals, 'disk full': fullDisk, descriptors: noDescriptors, pause, model };
 
 console.log(`seed ${seed}`);
 const report = new Report();
