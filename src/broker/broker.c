@@ -81,10 +81,6 @@ static void raise_nofile(void)
 static int prepare_site(struct site *site, struct err *err)
 {
 	struct state_owner owner = {site->daemon.uid, site->daemon.gid, site->is_rootless};
-	/* Before the mounts become our own: in a chroot our program's name is lost with them. */
-	site->cloched_fd = site_find_cloched();
-	if (site->cloched_fd < 0)
-		return err_set(err, ERR_MISSING, "cloched is neither beside cloche nor installed");
 	if (state_confine(&site->state, err) < 0 || state_prepare(&site->state, &owner, err) < 0)
 		return -1;
 	int r = cgroup_detect(&site->cgroups);
@@ -95,6 +91,9 @@ static int prepare_site(struct site *site, struct err *err)
 		log_warn("no usable cgroup", LOG_INT("errno", -r));
 		site->cgroups.version = 0;
 	}
+	site->cloched_fd = site_find_cloched();
+	if (site->cloched_fd < 0)
+		return err_set(err, ERR_MISSING, "cloched is neither beside cloche nor installed");
 	if (site_seal_program(site, err) < 0)
 		return -1;
 	site->templates_fd = path_dir(site->state.dir_fd, "templates", 0700);
