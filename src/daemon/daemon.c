@@ -189,7 +189,7 @@ static int assemble(struct daemon *daemon, struct err *err)
 	                       .sandboxes_fd = daemon->sandboxes_fd};
 	daemon->fleet = fleet_new(&parts);
 	daemon->fleet->pool = pool_new(daemon->fleet, &daemon->config);
-	daemon->gallery = gallery_new(daemon->store, daemon->broker);
+	daemon->gallery = gallery_new(daemon->loop, daemon->store, daemon->broker);
 	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);
 	api = (struct api_config){.loop = daemon->loop,
 	                          .store = daemon->store,

@@ -2,23 +2,30 @@
 
 #include "base/io.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/notes.h"
 #include "runtime/broker_call.h"
 #include "store/store.h"
 
+enum { SWEEP_AGAIN_MS = 500, SWEEP_TRIES = 120 };
+
 struct gallery {
+	struct loop *loop;
 	struct store *store;
 	struct broker_call *broker;
 	bool is_sweeping;
 	bool is_sweep_due;
+	struct loop_timer again; /* a layer was still in use */
+	unsigned tries;
 };
 
-struct gallery *gallery_new(struct store *store, struct broker_call *broker)
+struct gallery *gallery_new(struct loop *loop, struct store *store, struct broker_call *broker)
 {
 	struct gallery *gallery = mem_new(struct gallery);
 
+	gallery->loop = loop;
 	gallery->store = store;
 	gallery->broker = broker;
 	return gallery;
@@ -26,6 +33,8 @@ struct gallery *gallery_new(struct store *store, struct broker_call *broker)
 
 void gallery_free(struct gallery *gallery)
 {
+	if (gallery)
+		loop_timer_stop(&gallery->again);
 	mem_freep(&gallery);
 }
 
@@ -154,6 +163,21 @@ struct sweep {
 
 static void sweep_next(struct sweep *sweep);
 
+static void on_again(struct loop_timer *timer, void *ctx)
+{
+	gallery_sweep(ctx);
+}
+
+/* A sandbox that is being removed stands on it for a moment longer than its image exists. */
+static bool tries_again(struct gallery *gallery, const struct err *err)
+{
+	if (err->code != ERR_CONFLICT || gallery->tries >= SWEEP_TRIES)
+		return false;
+	gallery->tries++;
+	loop_timer_in(gallery->loop, &gallery->again, SWEEP_AGAIN_MS, on_again, gallery);
+	return true;
+}
+
 static void on_layer_removed(const struct err *err, void *ctx)
 {
 	struct sweep *sweep = ctx;
@@ -165,9 +189,10 @@ static void on_layer_removed(const struct err *err, void *ctx)
 		write = store_write_new(sweep->gallery->store);
 		store_delete_layer(write, layer);
 		store_write_submit(write, NULL, NULL);
+		sweep->gallery->tries = 0;
 	} else if (err->code == ERR_UNAVAILABLE) {
 		sweep->at = sweep->layers.count; /* the broker is gone */
-	} else {
+	} else if (!tries_again(sweep->gallery, err)) {
 		log_error("a layer cannot be removed; the next start tries again",
 		          LOG_STR("layer", layer), LOG_ERR(err));
 	}

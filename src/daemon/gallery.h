@@ -10,7 +10,7 @@ struct gallery;
 struct loop;
 struct store;
 
-struct gallery *gallery_new(struct store *store, struct broker_call *broker);
+struct gallery *gallery_new(struct loop *loop, struct store *store, struct broker_call *broker);
 void gallery_free(struct gallery *gallery);
 void gallery_import(struct gallery *gallery, const char *name, const char *format, int archive_fd,
                     engine_on_image on_imported, void *ctx);

@@ -287,7 +287,7 @@ static void start_daemon(void)
 	                                  .sandboxes_fd = stage_sandboxes_fd,
 	                                  .sweep_ms = 20,
 	                                  .retry_ms = 5});
-	gallery = gallery_new(store, broker);
+	gallery = gallery_new(loop, store, broker);
 	engine = engine_new(fleet, gallery, broker);
 }
 
