@@ -15,10 +15,11 @@ function open(socketPath, method, path, { headers = {}, body, signal } = {}) {
 /** The response as a stream; the caller reads or destroys it. */
 export async function stream(socketPath, method, path, options) {
 	const request = open(socketPath, method, path, options);
-	const [response] = await once(request, 'response');
-	// A server may answer before it has read everything and then close.
-	request.on('error', () => {});
-	return response;
+	// A server may answer before it has read everything and then close: the answer counts.
+	return new Promise((resolve, reject) => {
+		request.on('response', resolve);
+		request.on('error', (error) => setTimeout(() => reject(error), 100));
+	});
 }
 
 export async function readAll(readable) {
