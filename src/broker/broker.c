@@ -78,11 +78,16 @@ static void raise_nofile(void)
 	}
 }
 
-static int prepare_site(struct site *site, struct err *err)
+static int prepare_state(struct site *site, struct err *err)
 {
 	struct state_owner owner = {site->daemon.uid, site->daemon.gid, site->is_rootless};
-	if (state_confine(&site->state, err) < 0 || state_prepare(&site->state, &owner, err) < 0)
+	if (state_confine(&site->state, err) < 0)
 		return -1;
+	return state_prepare(&site->state, &owner, err);
+}
+
+static int prepare_site(struct site *site, struct err *err)
+{
 	int r = cgroup_detect(&site->cgroups);
 	if (r == 0)
 		r = cgroup_enter_leaf(&site->cgroups);
@@ -225,7 +230,8 @@ static int serve(struct broker *broker, const struct start *start, int starter_s
 	(void)prctl(PR_SET_NAME, "cloche:broker", 0, 0, 0);
 	if (chdir("/") < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_sys(err, errno, "become a supervisor");
-	if (prepare_site(&broker->site, err) < 0)
+	if (prepare_state(&broker->site, err) < 0 ||
+	    supervise_listen(&broker->supervise, err) < 0 || prepare_site(&broker->site, err) < 0)
 		return -1;
 	slots_done(&broker->slots);
 	if (prepare_slots(broker, err) < 0 || start_zygotes(broker, &roles, err) < 0 ||

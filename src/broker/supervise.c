@@ -178,14 +178,18 @@ static void on_starter_gone(struct loop_source *source, uint32_t events, void *c
 	broker_shutdown(supervise->broker, 1);
 }
 
+int supervise_listen(struct supervise *supervise, struct err *err)
+{
+	const struct site *site = &supervise->broker->site;
+	supervise->api_fd = open_api(&site->state, site->daemon.gid, site->is_rootless);
+	if (supervise->api_fd < 0)
+		return err_sys(err, -supervise->api_fd, "listen on %s/" API_NAME, site->state.path);
+	return 0;
+}
+
 int supervise_start(struct supervise *supervise, struct err *err)
 {
 	struct broker *broker = supervise->broker;
-	supervise->api_fd =
-		open_api(&broker->site.state, broker->site.daemon.gid, broker->site.is_rootless);
-	if (supervise->api_fd < 0)
-		return err_sys(err, -supervise->api_fd, "listen on %s/" API_NAME,
-		               broker->site.state.path);
 	if (supervise->starter_sock >= 0) {
 		int r = loop_add(broker->loop, &supervise->starter_source, supervise->starter_sock,
 		                 EPOLLRDHUP, on_starter_gone, supervise);

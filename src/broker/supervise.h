@@ -32,7 +32,9 @@ struct supervise {
 /* Takes starter_sock (or -1). */
 void supervise_init(struct supervise *supervise, struct broker *broker, int starter_sock,
                     const char *log_level);
-/* Makes the API socket and starts cloched. */
+/* Makes the API socket. Early: clients that come while we still prepare wait in its queue. */
+int supervise_listen(struct supervise *supervise, struct err *err) NODISCARD;
+/* Starts cloched, which serves it. */
 int supervise_start(struct supervise *supervise, struct err *err) NODISCARD;
 /* It did what no honest daemon does: SIGKILL; it is started again. */
 void supervise_kill(struct supervise *supervise, const struct err *why);
