@@ -111,7 +111,9 @@ static void conn_send(struct conn *conn, const struct wire_out *out)
 	int r = conn->first ? -EAGAIN : send_bytes(conn->sock, bytes, len);
 	if (r == -EAGAIN || r == -ENOBUFS)
 		conn_queue(conn, bytes, len);
-	/* Any other failure shows as end of file on the read side. */
+	else if (r < 0)
+		/* One that missed a message (ENOMEM, or gone) must come again and ask. */
+		shutdown(conn->sock, SHUT_RDWR);
 }
 
 void serve_send(struct keeper *keeper, struct conn *conn, struct wire_out *out)
