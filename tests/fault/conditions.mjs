@@ -94,9 +94,12 @@ export async function fullDisk(report) {
 
 /* --- no descriptors --- */
 
+const ROLES = ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks', 'cloche-keeper'];
+const ROOMS = Array.from({ length: 12 }, (_, i) => i);
+
 /** The daemon and the broker run out of descriptors, and have some again. */
-export async function noDescriptors(report, { rooms = Array.from({ length: 12 }, (_, i) => i) } = {}) {
-	for (const role of ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks', 'cloche-keeper']) {
+export async function noDescriptors(report, { rooms = ROOMS, roles = ROLES } = {}) {
+	for (const role of roles) {
 		const daemon = await HurtDaemon.start();
 		const label = `no descriptors for ${role}`;
 		let points = 0;

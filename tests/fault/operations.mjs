@@ -3,6 +3,8 @@
 // after everything settled and compares them with what was promised.
 import assert from 'node:assert/strict';
 
+import { until } from '../integration/lib.mjs';
+
 const promised = (answer) => answer !== null && answer.status < 300;
 
 /** A crash of the keeper may take the sandbox itself: then it must say so. */
@@ -57,14 +59,14 @@ export const operations = {
 			const { items } = await daemon.get('GET', `/sandboxes/${id}/execs`);
 			assert.ok(items.length <= 1, 'one exec');
 			if (promised(answer)) {
-				assert.equal(answer.body.stdout, 'said\n');
+				assert.equal(answer.body.stdout, 'said\n', String(answer.bytes));
 				assert.equal(items.length, 1, 'what was promised is there');
 			}
 			if (row.state !== 'running') return;
 			const { stdout } = await daemon.exec(id, 'sleep 0.2; cat /workspace/log 2>/dev/null; true');
 			assert.ok(stdout === 'done\n' || (!promised(answer) && stdout === ''), `done once: ${JSON.stringify(stdout)}`);
-			const after = (await daemon.get('GET', `/sandboxes/${id}/execs`)).items;
-			assert.ok(after.every((one) => one.state === 'ended'), `no exec is left as running: ${JSON.stringify(after)}`);
+			const execs = async () => (await daemon.get('GET', `/sandboxes/${id}/execs`)).items;
+			await until(async () => (await execs()).every((one) => one.state === 'ended'), 'no exec is left as running', 75000);
 		},
 	},
 	write: {
