@@ -211,7 +211,7 @@ static void sweep_next(struct sweep *sweep)
 	strings_done(&sweep->layers);
 	mem_freep(&sweep);
 	if (gallery->is_sweep_due)
-		gallery_sweep(gallery);
+		loop_timer_in(gallery->loop, &gallery->again, 0, on_again, gallery);
 }
 
 void gallery_sweep(struct gallery *gallery)
