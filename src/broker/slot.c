@@ -4,9 +4,9 @@
  *
  * Order: `meta` is there (without a slot), then the link is made, then `meta` names the slot, then
  * a process gets an id of the range; the link goes after the last one is gone. So a link whose
- * directory has no `meta` is left over from a state directory somebody deleted, and its range may
- * still have processes: slots_each_stale's caller ends them first. A link of our own that no
- * `meta` names never had a process.
+ * directory has no `meta` belongs to a state directory that was deleted, or that we cannot see from
+ * our mount namespace; its range may have processes, and slots_each_stale's caller says whether it
+ * has. A link of our own that no `meta` names never had a process.
  */
 #include "broker/slot.h"
 
@@ -153,7 +153,7 @@ static enum stale judge(const struct slots *slots, const char *name, char *targe
 	                                                                              : STALE_NOT;
 }
 
-void slots_each_stale(struct slots *slots, void (*fn)(unsigned slot, const char *id, void *ctx),
+void slots_each_stale(struct slots *slots, bool (*fn)(unsigned slot, const char *id, void *ctx),
                       void *ctx)
 {
 	int copy =
@@ -171,9 +171,8 @@ void slots_each_stale(struct slots *slots, void (*fn)(unsigned slot, const char 
 		    is_used(slots, (unsigned)slot))
 			continue;
 		enum stale stale = judge(slots, entry->d_name, target, &id);
-		if (stale == STALE_MAYBE_BUSY)
-			fn((unsigned)slot, id, ctx);
-		if (stale != STALE_NOT)
+		if (stale == STALE_EMPTY ||
+		    (stale == STALE_MAYBE_BUSY && fn((unsigned)slot, id, ctx)))
 			(void)unlinkat(slots->registry_fd, entry->d_name, 0); /* else: next start */
 	}
 	closedir(dir);

@@ -40,10 +40,10 @@ int slots_adopt(struct slots *slots, unsigned slot, const char *sandbox, struct 
 void slots_free(struct slots *slots, unsigned slot);
 void slots_free_all(struct slots *slots);
 
-/* Takes left-over links away. fn (slot, sandbox id) is called first for those whose sandbox
- * directory is gone: no broker knows them any more, and it must end what still runs. After
+/* Takes left-over links away. fn (slot, sandbox id) is asked about those whose sandbox directory is
+ * not to be seen: only if it says that nothing of it runs is the range free again. After
  * slots_adopt. */
-void slots_each_stale(struct slots *slots, void (*fn)(unsigned slot, const char *id, void *ctx),
+void slots_each_stale(struct slots *slots, bool (*fn)(unsigned slot, const char *id, void *ctx),
                       void *ctx);
 
 static inline uint32_t slot_range_base(unsigned slot)

@@ -109,14 +109,16 @@ struct stale {
 	size_t count;
 	unsigned slot;
 	char id[64];
+	bool is_busy;
 };
 
-static void on_stale(unsigned slot, const char *id, void *ctx)
+static bool on_stale(unsigned slot, const char *id, void *ctx)
 {
 	struct stale *stale = ctx;
 	stale->count++;
 	stale->slot = slot;
 	CHECK(str_copy(stale->id, sizeof(stale->id), id));
+	return !stale->is_busy;
 }
 
 TEST(ranges_of_deleted_directories_come_back_after_their_processes_ended)
@@ -136,6 +138,22 @@ TEST(ranges_of_deleted_directories_come_back_after_their_processes_ended)
 	CHECK_INT(stale.slot, lost);
 	CHECK_STR(stale.id, BOX_A);
 	CHECK_INT(slots_adopt(&mine, lost, BOX_A, &err), 0);
+	slots_done(&mine);
+}
+
+TEST(a_range_whose_processes_run_on_stays_taken)
+{
+	struct slots gone, mine;
+	struct err err = {0};
+	struct stale stale = {.is_busy = true};
+	unsigned busy;
+	open_slots(&gone, "gone");
+	CHECK_INT(slots_take(&gone, BOX_A, &busy, &err), 0);
+	slots_done(&gone);
+	open_slots(&mine, "mine");
+	for (int i = 0; i < 2; i++)
+		slots_each_stale(&mine, on_stale, &stale);
+	CHECK_INT(stale.count, 2); /* still there the second time */
 	slots_done(&mine);
 }
 
