@@ -162,6 +162,21 @@ void fleet_free(struct fleet *fleet)
 	mem_freep(&fleet);
 }
 
+static bool has_degraded(const struct strings *mechanisms)
+{
+	for (size_t i = 0; i < mechanisms->count; i++) {
+		if (str_has_prefix(mechanisms->items[i], "degraded="))
+			return true;
+	}
+	return false;
+}
+
+void member_set_mechanisms(struct member *member, const struct strings *mechanisms)
+{
+	strings_copy(&member->row->mechanisms, mechanisms);
+	member->row->is_degraded = has_degraded(mechanisms);
+}
+
 /* --- waiters --- */
 
 void member_wait(struct member_waiter **list, engine_on_sandbox on_sandbox, engine_on_done on_done,

@@ -109,6 +109,8 @@ void member_leave_state(struct member *member);
 /* How long to wait before something is tried for the so-manieth time again. */
 uint64_t fleet_retry_ms(const struct fleet *fleet, unsigned attempts);
 
+/* What is in force in it, as its launch said. */
+void member_set_mechanisms(struct member *member, const struct strings *mechanisms);
 /* Connects to the keeper on run/<id>.sock and asks which execs it has. */
 int member_connect(struct member *member, struct err *err) NODISCARD;
 /* As member_connect, then on_adopted once the execs are known. */

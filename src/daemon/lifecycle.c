@@ -113,15 +113,6 @@ static void on_running_stored(const struct store_result *result, void *ctx)
 	member_unref(member);
 }
 
-static bool has_degraded(const struct strings *mechanisms)
-{
-	for (size_t i = 0; i < mechanisms->count; i++) {
-		if (str_has_prefix(mechanisms->items[i], "degraded="))
-			return true;
-	}
-	return false;
-}
-
 static int take_over(struct member *member, const struct strings *mechanisms, struct err *err)
 {
 	struct sandbox *row = member->row;
@@ -130,8 +121,7 @@ static int take_over(struct member *member, const struct strings *mechanisms, st
 		return -1;
 	if (step_apply(member, SANDBOX_EVENT_STARTED, err) < 0)
 		return -1;
-	strings_copy(&row->mechanisms, mechanisms);
-	row->is_degraded = has_degraded(mechanisms);
+	member_set_mechanisms(member, mechanisms);
 	row->started_ms = io_real_ms();
 	row->expires_ms = row->spec.ttl_ms ? row->started_ms + row->spec.ttl_ms : 0;
 	if (row->expires_ms)

@@ -108,20 +108,10 @@ static void failed(struct pool_shelf *shelf, const struct err *err)
 	loop_timer_in(shelf->pool->fleet->loop, &shelf->retry, shelf->retry_ms, on_retry, shelf);
 }
 
-static bool has_degraded(const struct strings *mechanisms)
-{
-	for (size_t i = 0; i < mechanisms->count; i++) {
-		if (str_has_prefix(mechanisms->items[i], "degraded="))
-			return true;
-	}
-	return false;
-}
-
 static void put_on_shelf(struct pool_shelf *shelf, struct member *member,
                          const struct strings *mechanisms)
 {
-	strings_copy(&member->row->mechanisms, mechanisms);
-	member->row->is_degraded = has_degraded(mechanisms);
+	member_set_mechanisms(member, mechanisms);
 	shelf->ready[shelf->ready_count++] = member;
 	shelf->made++;
 	span_add(&shelf->make, io_boot_us() - member->asked_us);
