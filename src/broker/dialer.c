@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "base/id.h"
 #include "base/io.h"
 #include "base/loop.h"
@@ -29,7 +30,7 @@
 struct policy {
 	char sandbox[LIMIT_ID_LEN + 1];
 	uint64_t generation;
-	struct never_cidr cidrs[DIALER_CIDRS];
+	struct addr_cidr cidrs[DIALER_CIDRS];
 	size_t cidr_count;
 };
 
@@ -117,11 +118,11 @@ static struct policy *find_policy(struct serving *serving, const char *sandbox, 
 	return NULL;
 }
 
-static int connect_to(const struct never_ip *ip, uint16_t port, struct err *err)
+static int connect_to(const struct addr *ip, uint16_t port, struct err *err)
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	bool is_v4 = never_is_v4(ip);
+	bool is_v4 = addr_is_v4(ip);
 	memcpy(&v4.sin_addr, ip->bytes + 12, sizeof(v4.sin_addr));
 	memcpy(&v6.sin6_addr, ip->bytes, sizeof(v6.sin6_addr));
 	auto_close int fd =
@@ -141,12 +142,12 @@ static int judge_and_connect(struct serving *serving, const struct wire_msg *msg
 	const char *sandbox = wire_str(msg, FIELD_SANDBOX, "");
 	const struct policy *policy = find_policy(serving, sandbox, NULL);
 	uint64_t port = wire_u64(msg, FIELD_PORT, 0);
-	struct never_ip ip;
+	struct addr ip;
 	if (!policy)
 		return err_set(err, ERR_FORBIDDEN, "this sandbox has no network policy");
 	if (wire_u64(msg, FIELD_GENERATION, 0) != policy->generation)
 		return err_set(err, ERR_CONFLICT, "the network policy has changed");
-	if (!never_parse_ip(wire_str(msg, FIELD_ADDRESS, ""), &ip) || port == 0 || port > 65535)
+	if (!addr_parse(wire_str(msg, FIELD_ADDRESS, ""), &ip) || port == 0 || port > 65535)
 		return err_set(err, ERR_INVALID, "not an address and port");
 	const char *rule = never_reason(&ip, policy->cidrs, policy->cidr_count);
 	if (rule)
@@ -186,7 +187,7 @@ static int read_cidrs(const struct wire_msg *msg, struct policy *policy, struct 
 	const char *text;
 	while ((text = wire_next_str(msg, FIELD_CIDR, &at))) {
 		if (policy->cidr_count == DIALER_CIDRS ||
-		    !never_parse_cidr(text, &policy->cidrs[policy->cidr_count]))
+		    !addr_parse_cidr(text, &policy->cidrs[policy->cidr_count]))
 			return err_set(err, ERR_INVALID, "malformed or too many CIDRs");
 		policy->cidr_count++;
 	}

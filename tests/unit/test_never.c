@@ -4,11 +4,11 @@
 
 static const char *reason(const char *text, const char *grant)
 {
-	struct never_ip ip;
-	struct never_cidr cidr;
-	CHECK(never_parse_ip(text, &ip));
+	struct addr ip;
+	struct addr_cidr cidr;
+	CHECK(addr_parse(text, &ip));
 	if (grant)
-		CHECK(never_parse_cidr(grant, &cidr));
+		CHECK(addr_parse_cidr(grant, &cidr));
 	return never_reason(&ip, &cidr, grant ? 1 : 0);
 }
 
@@ -103,9 +103,9 @@ TEST(only_numbers_are_addresses)
 	static const char *const bad[] = {
 		"",      "localhost", "1.2.3",    "1.2.3.4.5",  "0x7f.1", "1.2.3.256", "fe80::1%lo",
 		"[::1]", " 1.1.1.1",  "1.1.1.1 ", "2130706433", "127.1",  "0177.0.0.1"};
-	struct never_ip ip;
+	struct addr ip;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		CHECK(!never_parse_ip(bad[i], &ip));
+		CHECK(!addr_parse(bad[i], &ip));
 }
 
 TEST(a_cidr_is_exact)
@@ -113,11 +113,11 @@ TEST(a_cidr_is_exact)
 	static const char *const bad[] = {"10.0.0.0",    "10.0.0.1/8", "10.0.0.0/33",
 	                                  "10.0.0.0/-1", "/8",         "10.0.0.0/",
 	                                  "::/129",      "fd00::1/16", "10.0.0.0/8/8"};
-	struct never_cidr cidr;
+	struct addr_cidr cidr;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		CHECK(!never_parse_cidr(bad[i], &cidr));
-	CHECK(never_parse_cidr("0.0.0.0/0", &cidr));
+		CHECK(!addr_parse_cidr(bad[i], &cidr));
+	CHECK(addr_parse_cidr("0.0.0.0/0", &cidr));
 	CHECK_INT(cidr.bits, 96);
-	CHECK(never_parse_cidr("::/0", &cidr));
+	CHECK(addr_parse_cidr("::/0", &cidr));
 	CHECK_INT(cidr.bits, 0);
 }
