@@ -99,3 +99,27 @@ bool strings_unset(struct strings *list, const char *key)
 	list->count--;
 	return true;
 }
+
+void strings_format_positions(char *out, size_t size, const size_t *bad, size_t count)
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < count;) {
+		size_t last = i;
+		int len;
+
+		while (last + 1 < count && bad[last + 1] == bad[last] + 1)
+			last++;
+		len = last > i ? snprintf(out + used, size - used, "%s%zu-%zu",
+		                          used > 0 ? ", " : "", bad[i] + 1, bad[last] + 1)
+		               : snprintf(out + used, size - used, "%s%zu", used > 0 ? ", " : "",
+		                          bad[i] + 1);
+		used += (size_t)len;
+		if (used + 12 >= size) {
+			snprintf(out + used, size - used, ", …");
+			return;
+		}
+		i = last + 1;
+	}
+}

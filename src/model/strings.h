@@ -21,6 +21,8 @@ void strings_take(struct strings *list, char *text);
 void strings_copy(struct strings *to, const struct strings *from);
 bool strings_has(const struct strings *list, const char *text);
 bool strings_equal(const struct strings *a, const struct strings *b);
+/* Ascending indices as people count them: "2, 7-9"; cut with "…" when it does not fit. */
+void strings_format_positions(char *out, size_t size, const size_t *indices, size_t count);
 
 /* --- lists of "key=value" entries, each key once --- */
 /* The value of key, or NULL. */
