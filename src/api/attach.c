@@ -309,6 +309,7 @@ void handle_exec_attach(struct call *call)
 		return;
 	attach = attach_new(call->api, call_query_bool(call, "readonly"), NULL, NULL);
 	attach_target(attach, sandbox->id.text, exec->id.text);
+	attach->tail.watch.written = exec->output_bytes;
 	if (attach_check(call, &err) < 0 ||
 	    tail_join(&attach->tail, call_query_u64(call, "offset", 0), &err) < 0) {
 		attach_free(attach);

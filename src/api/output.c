@@ -173,7 +173,7 @@ static int wanted_streams(const char *name, unsigned *ret, struct err *err)
 	return 0;
 }
 
-static void show(struct call *call, const char *sandbox, const char *exec)
+static void show(struct call *call, const struct exec *exec)
 {
 	static const struct tail_ops tail_ops = {on_ready, NULL};
 	static const struct sse_ops sse_ops = {on_writable, on_sse_end};
@@ -183,7 +183,9 @@ static void show(struct call *call, const char *sandbox, const char *exec)
 	struct err err = {0};
 
 	view->follows = call_query_bool(call, "follow");
-	tail_init(&view->tail, call->api, &(struct tail_target){sandbox, exec, 0}, &tail_ops, view);
+	tail_init(&view->tail, call->api,
+	          &(struct tail_target){exec->sandbox.text, exec->id.text, 0, exec->output_bytes},
+	          &tail_ops, view);
 	if (last && str_to_u64(last, &offset) < 0)
 		(void)err_set(&err, ERR_INVALID, "Last-Event-ID is a number"); /* always -1 */
 	if (err.code != ERR_OK ||
@@ -211,7 +213,7 @@ void handle_exec_output(struct call *call)
 	auto_(exec_freep) struct exec *exec = NULL;
 
 	if (call_exec(call, &sandbox, &exec) == 0)
-		show(call, sandbox->id.text, exec->id.text);
+		show(call, exec);
 }
 
 void handle_sandbox_logs(struct call *call)
@@ -235,5 +237,5 @@ void handle_sandbox_logs(struct call *call)
 		call_fail(call, &err);
 		return;
 	}
-	show(call, sandbox->id.text, exec->id.text);
+	show(call, exec);
 }

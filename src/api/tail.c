@@ -30,6 +30,8 @@ static void on_over(struct exec_watch *watch, const struct exec *exec, void *ctx
 
 	tail->is_live = false;
 	tail->final = exec ? exec_copy(exec) : NULL;
+	if (exec)
+		watch->written = exec->output_bytes;
 	tail->ops->on_ready(tail, tail->ctx);
 }
 
@@ -46,6 +48,7 @@ void tail_init(struct tail *tail, struct api *api, const struct tail_target *tar
 		.ctx = tail,
 		.is_holder = target->flags & TAIL_HOLD,
 		.is_writer = target->flags & TAIL_WRITER,
+		.written = target->written,
 	};
 }
 
@@ -110,6 +113,8 @@ int tail_next(struct tail *tail, struct outlog_record *ret, struct err *err)
 		r = outlog_next(&tail->reader, ret);
 	if (r < 0)
 		return err_sys(err, -r, "read the output of %s", tail->exec);
+	if (r == 0 && tail->is_open && outlog_skip(&tail->reader, tail->watch.written, ret))
+		r = TAIL_RECORD;
 	if (r == 0) {
 		tail->is_at_end = !tail->is_live;
 		return tail->is_live ? TAIL_NOTHING_YET : TAIL_END;

@@ -23,6 +23,7 @@ struct tail_target {
 	const char *sandbox;
 	const char *exec;
 	unsigned flags;
+	uint64_t written; /* so much output it had, as far as its row knows */
 };
 
 enum { TAIL_NOTHING_YET = 0, TAIL_RECORD = 1, TAIL_END = 2 };
@@ -60,7 +61,8 @@ void tail_done(struct tail *tail);
 
 /*
  * TAIL_RECORD: *ret is valid until the next call. TAIL_NOTHING_YET: on_ready will be called.
- * TAIL_END: nothing will come any more; an EXIT record came before unless the sandbox was lost.
+ * TAIL_END: nothing will come any more; an EXIT record came before unless the sandbox was lost
+ * or its disk was full. Output that could not be kept is a GAP record.
  * <0: the log cannot be read.
  */
 int tail_next(struct tail *tail, struct outlog_record *ret, struct err *err) NODISCARD;

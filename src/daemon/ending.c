@@ -28,6 +28,7 @@ static void on_end_stored(const struct store_result *result, void *ctx)
 	struct member *member = ctx;
 
 	member->is_ending = false;
+	fleet_note_end(member->fleet, result->ok);
 	if (result->ok) {
 		member_answer(&member->stop_waiters, member->row, &no_err);
 	} else {

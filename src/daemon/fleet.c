@@ -98,6 +98,14 @@ void member_leave_state(struct member *member)
 	member->since_ms = now;
 }
 
+void fleet_note_end(struct fleet *fleet, bool is_stored)
+{
+	if (is_stored)
+		fleet->has_stored_end = true;
+	else
+		fleet->has_refused_end = true;
+}
+
 uint64_t fleet_retry_ms(const struct fleet *fleet, unsigned attempts)
 {
 	uint64_t first = fleet->retry_ms ? fleet->retry_ms : (uint64_t)RETRY_MS;

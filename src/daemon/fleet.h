@@ -66,6 +66,8 @@ struct member {
 	struct member_waiter *start_waiters;
 	void (*on_adopted)(struct member *member, void *ctx); /* once, after a reconnect */
 	void *adopt_ctx;
+	uint64_t measured_ms, measure_ms; /* sampler.h: when the last time, and how long it took */
+	bool is_unmeasured;               /* that failed */
 	struct pool_shelf *shelf; /* parked there: nobody's, and without a row in the store */
 };
 
@@ -81,8 +83,12 @@ struct fleet {
 	struct metrics metrics;
 	struct loop_timer sweep; /* sweep.h */
 	uint64_t sweep_next_ms;
-	bool has_unknown_ends; /* the end of a sandbox could not be stored */
-	bool is_shut;          /* nothing new is begun */
+	bool has_swept;            /* the last look around took something up */
+	bool has_stored_end;       /* since then the store took an end (fleet_note_end) */
+	bool has_refused_end;      /* since then it refused one */
+	struct loop_timer sampler; /* sampler.h */
+	bool has_unknown_ends;     /* the end of a sandbox could not be stored */
+	bool is_shut;              /* nothing new is begun */
 	/* For tests; 0: as it is for everybody. */
 	uint64_t sweep_ms, deadline_ms, retry_ms;
 };
@@ -106,6 +112,9 @@ void member_unref(struct member *member);
 void member_set_state(struct member *member, enum sandbox_state state);
 /* Its row is gone: no state follows. */
 void member_leave_state(struct member *member);
+/* Whether the store took the end of a sandbox, of a start or of an exec: what it refused is taken
+ * up again by sweep.h. */
+void fleet_note_end(struct fleet *fleet, bool is_stored);
 /* How long to wait before something is tried for the so-manieth time again. */
 uint64_t fleet_retry_ms(const struct fleet *fleet, unsigned attempts);
 

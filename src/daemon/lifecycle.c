@@ -42,6 +42,7 @@ static void on_failure_stored(const struct store_result *result, void *ctx)
 	struct member *member = ctx;
 	struct event event;
 
+	fleet_note_end(member->fleet, result->ok);
 	if (!result->ok)
 		log_error("a failed start is not recorded; the next start of the daemon does it",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));

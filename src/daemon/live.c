@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "daemon/feed.h"
 #include "daemon/notes.h"
 #include "store/store.h"
 
@@ -31,8 +32,8 @@ struct live {
 	bool has_ended;   /* the row says how; being committed */
 	bool has_stdin;
 	bool is_held;   /* the keeper holds output back */
-	uint64_t room;  /* input bytes the keeper takes */
 	uint64_t acked; /* told the keeper */
+	struct feed feed;
 	struct exec_watch *watches;
 	struct loop_timer unclaimed;
 	engine_on_exec on_exec;
@@ -60,6 +61,7 @@ static struct live *live_new(struct member *member, struct exec *row)
 	live->magic = LIVE_MAGIC;
 	live->member = member;
 	live->row = row;
+	feed_init(&live->feed, row->id.text);
 	live->next = member->execs;
 	member->execs = live;
 	return live;
@@ -80,6 +82,7 @@ static void live_free(struct live *live)
 		watch->live = NULL;
 	}
 	loop_timer_stop(&live->unclaimed);
+	feed_done(&live->feed);
 	exec_free(live->row);
 	live->magic = 0;
 	mem_freep(&live);
@@ -173,6 +176,7 @@ static bool has_writer(const struct live *live)
 static void add_watch(struct live *live, struct exec_watch *watch)
 {
 	watch->live = live;
+	watch->written = live->row->output_bytes;
 	watch->next = live->watches;
 	live->watches = watch;
 }
@@ -227,6 +231,7 @@ static void tell_output(struct live *live)
 
 	for (struct exec_watch *watch = live->watches; watch; watch = next) {
 		next = watch->next;
+		watch->written = live->row->output_bytes;
 		watch->ops->on_output(watch, watch->ctx);
 	}
 }
@@ -261,41 +266,25 @@ void live_let_go(struct member *member)
 
 /* --- input --- */
 
-static void send_input(struct live *live, const uint8_t *bytes, size_t len, bool eof)
-{
-	auto_wire_out struct wire_out out = {0};
-
-	wire_begin(&out, WIRE_K_STDIN, 0);
-	wire_put_str(&out, FIELD_EXEC, live->row->id.text);
-	wire_put_bytes(&out, FIELD_BYTES, bytes, len);
-	wire_put_u64(&out, FIELD_EOF, eof);
-	peer_notify(live->member->peer, &out);
-	live->room -= len;
-}
-
 ssize_t live_input(struct exec_watch *watch, const void *bytes, size_t len, bool eof)
 {
 	struct live *live = watch->live;
-	const uint8_t *at = bytes;
-	size_t left = len;
+	size_t take;
 
-	if (!live || live->has_ended || !live->has_stdin || !live->member->peer)
+	if (!live || live->has_ended || !live->has_stdin)
 		return -1;
 	if (!watch->is_writer && has_writer(live))
 		return -1;
-	while (left > 0 && live->room > 0) {
-		size_t most = MIN((size_t)live->room, (size_t)LIMIT_CHUNK_BYTES);
-		size_t take = MIN(left, most);
-
-		send_input(live, at, take, false);
-		at += take;
-		left -= take;
-	}
-	if (left == 0 && eof) {
-		send_input(live, NULL, 0, true);
+	if (!live->member->peer)
+		return 0; /* the keeper is back soon, or the end of it all is told */
+	take = MIN(len, feed_room(&live->feed));
+	if (take > 0)
+		feed_send(&live->feed, live->member->peer, bytes, take);
+	if (take == len && eof) {
+		feed_end(&live->feed, live->member->peer);
 		live->has_stdin = false;
 	}
-	return (ssize_t)(len - left);
+	return (ssize_t)take;
 }
 
 void live_abandon(struct live *live)
@@ -394,7 +383,6 @@ void live_start(struct member *member, const struct exec_start *start, engine_on
 	live->is_starting = true;
 	live->is_held = start->is_attached;
 	live->has_stdin = start->has_stdin || start->exec->tty;
-	live->room = LIMIT_STDIN_WINDOW_BYTES;
 	live->on_exec = on_exec;
 	live->exec_ctx = ctx;
 	live->row->started_ms = io_real_ms();
@@ -425,6 +413,7 @@ static void on_end_stored(const struct store_result *result, void *ctx)
 {
 	struct live *live = ctx;
 
+	fleet_note_end(live->member->fleet, result->ok);
 	if (!result->ok) {
 		log_error("the end of a command is not recorded; its keeper is asked again",
 		          LOG_STR("exec", live->row->id.text), LOG_ERR(&result->err));
@@ -499,8 +488,7 @@ void live_on_room(struct member *member, const struct wire_msg *msg)
 
 	if (!live || live->has_ended)
 		return;
-	live->room += wire_u64(msg, FIELD_BYTES_COUNT, 0);
-	live->room = MIN(live->room, (uint64_t)LIMIT_STDIN_WINDOW_BYTES);
+	feed_drained(&live->feed, wire_u64(msg, FIELD_BYTES_COUNT, 0));
 	tell_room(live);
 }
 
@@ -556,7 +544,7 @@ static void adopt(struct member *member, const struct wire_msg *msg)
 	live->is_internal = !known && is_internal(msg);
 	live->has_stdin = true; /* the keeper refuses what it has no pipe for */
 	live->is_held = wire_u64(msg, FIELD_ATTACHED, 0);
-	live->room = wire_u64(msg, FIELD_BYTES_COUNT, 0);
+	feed_adopt(&live->feed, msg);
 	live->row->output_bytes = wire_u64(msg, FIELD_OFFSET, 0);
 	if (!known && !live->is_internal)
 		store_start(live);
@@ -567,6 +555,22 @@ static void adopt(struct member *member, const struct wire_msg *msg)
 		live_abandon(live);
 }
 
+/* One of ours, over a new connection: input that was on its way is sent again, and output waits for
+ * its readers again. */
+static void resume(struct live *live, const struct wire_msg *msg)
+{
+	bool was_held = live->is_held;
+	uint64_t lowest = live->acked;
+
+	if (live->has_ended || live->is_starting || wire_has(msg, FIELD_ENDED_MS))
+		return;
+	feed_sync(&live->feed, live->member->peer, msg);
+	live->is_held = wire_u64(msg, FIELD_ATTACHED, 0);
+	if (lowest_ack(live, &lowest) || was_held)
+		hold(live, true, lowest);
+	tell_room(live);
+}
+
 void live_on_info(struct member *member, const struct wire_msg *msg)
 {
 	const char *id = wire_str(msg, FIELD_EXEC, "");
@@ -574,7 +578,9 @@ void live_on_info(struct member *member, const struct wire_msg *msg)
 	if (!id_is_valid(id, "ex"))
 		return;
 	strings_add(&member->seen, id);
-	if (!live_find(member, id))
+	if (live_find(member, id))
+		resume(live_find(member, id), msg);
+	else
 		adopt(member, msg);
 	if (wire_has(msg, FIELD_ENDED_MS))
 		live_on_exit(member, msg);

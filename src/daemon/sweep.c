@@ -99,15 +99,18 @@ static void on_sweep(struct loop_timer *timer, void *ctx)
 	uint64_t first = fleet->sweep_ms ? fleet->sweep_ms : (uint64_t)SWEEP_MS;
 	struct err err = {0};
 	size_t count = 0;
+	/* What cannot be stored now may need somebody to make room: ever more seldom. */
+	bool in_vain = fleet->has_swept && fleet->has_refused_end && !fleet->has_stored_end;
 	size_t pushed = push_overdue(fleet);
 
 	if (reconcile_rows(fleet, &count, &err) < 0)
 		log_warn("cannot look for what is unfinished; looking again later", LOG_ERR(&err));
 	count += pushed;
 	fleet->metrics.counters[METRICS_REPEATS] += count;
-	/* What cannot be finished now may need somebody to make room: ever more seldom. */
 	fleet->sweep_next_ms =
-		count ? MIN(fleet->sweep_next_ms * 2, (uint64_t)SWEEP_MOST_MS) : first;
+		in_vain ? MIN(fleet->sweep_next_ms * 2, (uint64_t)SWEEP_MOST_MS) : first;
+	fleet->has_swept = count > 0;
+	fleet->has_stored_end = fleet->has_refused_end = false;
 	loop_timer_in(fleet->loop, &fleet->sweep, fleet->sweep_next_ms, on_sweep, fleet);
 }
 

@@ -180,6 +180,7 @@ static struct exec *exec_new(struct keeper *keeper, const struct wire_msg *msg, 
 	exec->started_ms = io_real_ms();
 	exec->reason = "";
 	exec->status_fd = exec->input_fd = -1;
+	exec->input_eof = UINT64_MAX;
 	exec->status.fd = exec->input_source.fd = -1;
 	exec->log.fd = exec->log.dir_fd = -1;
 	exec->oom_kills_before = keeper->meter.usage.oom_kills;
@@ -312,6 +313,12 @@ static void on_started(struct exec *exec, struct wire_msg *msg)
 		r = relay_watch(exec);
 	if (r < 0)
 		log_warn("cannot watch an exec's streams", LOG_STR("exec", exec->id),
+	if (r < 0) {
+		(void)err_sys(&err, -r, "watch the streams of the command"); /* always -1 */
+		exec->is_killed = true;
+		exec->reason = "killed";
+	}
+	answer_start(exec, r < 0 ? &err : NULL);
 		         LOG_INT("errno", -r));
 	answer_start(exec, NULL);
 	struct err err = {0};
@@ -521,3 +528,5 @@ void exec_put_info(const struct exec *exec, struct wire_out *out)
 	else
 		wire_put_u64(out, FIELD_EXIT_CODE, (uint64_t)exec->exit_code);
 }
+	wire_put_u64(out, FIELD_INPUT_OFFSET, exec->input_taken);
+	wire_put_u64(out, FIELD_EOF, exec->input_eof == exec->input_taken);

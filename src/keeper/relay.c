@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "base/io.h"
-#include "base/mem.h"
+#include "base/log.h"
 #include "keeper/state.h"
 #include "os/path.h"
 #include "os/tty.h"
 
-enum { RATE_BURST_MS = 1000, RATE_PAUSE_MS = 50, READS_PER_WAKE = 8, DRAIN_READS = 32 };
+enum { RATE_BURST_MS = 1000, AGAIN_MS = 50, READS_PER_WAKE = 8, DRAIN_READS = 32 };
 
 /* --- output --- */
 
@@ -45,23 +45,36 @@ static bool is_over_window(const struct exec *exec)
 	       exec->log.offset - exec->acked > LIMIT_OUTPUT_WINDOW_BYTES;
 }
 
-static void on_rate(struct loop_timer *timer, void *ctx)
+static void on_again(struct loop_timer *timer, void *ctx)
 {
 	relay_update(ctx);
 }
 
 static void on_stream(struct loop_source *source, uint32_t events, void *ctx);
+static void on_input(struct loop_source *source, uint32_t events, void *ctx);
 
 /* A paused stream leaves the loop: a hang-up would be reported again and again otherwise. */
-static void stream_watch(struct exec_stream *stream, uint32_t events)
+static int stream_watch(struct exec_stream *stream, uint32_t events)
 {
-	if (events == 0)
+	if (stream->source.fd >= 0 && events == 0)
 		loop_remove(&stream->source);
-	else if (stream->source.fd >= 0)
-		(void)loop_change(&stream->source, events); /* an fd we added cannot be refused */
-	else if (loop_add(stream->exec->keeper->loop, &stream->source, stream->fd, events,
-	                  on_stream, stream) < 0)
-		fd_closep(&stream->fd); /* out of memory: the command sees a closed pipe */
+	if (events == 0)
+		return 0;
+	if (stream->source.fd >= 0)
+		return loop_change(&stream->source, events);
+	return loop_add(stream->exec->keeper->loop, &stream->source, stream->fd, events, on_stream,
+	                stream);
+}
+
+static int input_watch(struct exec *exec)
+{
+	uint32_t events = buf_len(&exec->input) > 0 ? EPOLLOUT : 0;
+	if (exec->input_fd < 0)
+		return 0;
+	if (exec->input_source.fd >= 0)
+		return loop_change(&exec->input_source, events);
+	return loop_add(exec->keeper->loop, &exec->input_source, exec->input_fd, events, on_input,
+	                exec);
 }
 
 void relay_update(struct exec *exec)
@@ -71,12 +84,16 @@ void relay_update(struct exec *exec)
 		return;
 	bool may_read = !is_over_window(exec) && !is_over_rate(exec);
 	uint32_t also = exec->is_tty && buf_len(&exec->input) > 0 ? EPOLLOUT : 0;
+	int r = input_watch(exec);
 	for (size_t i = 0; i < ARRAY_LEN(exec->streams); i++) {
+		int each = 0;
 		if (exec->streams[i].fd >= 0)
-			stream_watch(&exec->streams[i], may_read ? EPOLLIN | also : 0);
+			each = stream_watch(&exec->streams[i], may_read ? EPOLLIN | also : 0);
+		r = MIN(r, each);
 	}
-	if (is_over_rate(exec))
-		loop_timer_in(exec->keeper->loop, &exec->rate, RATE_PAUSE_MS, on_rate, exec);
+	/* Without memory for a source the command waits until there is some. */
+	if (is_over_rate(exec) || r < 0)
+		loop_timer_in(exec->keeper->loop, &exec->again, AGAIN_MS, on_again, exec);
 }
 
 static void stream_close(struct exec_stream *stream)
@@ -93,9 +110,12 @@ static void record(struct exec_stream *stream, const uint8_t *bytes, size_t len)
 	exec->rate_tokens -= MIN(exec->rate_tokens, (uint64_t)len);
 	if (exec->state == EXEC_ENDED)
 		return;
-	/* A full state disk loses output, not the sandbox; the gap shows as missing offsets. */
-	if (outlog_append(&exec->log, stream->stream, bytes, (uint32_t)len) < 0)
-		return;
+	/* A full state disk loses output, not the sandbox; every reader is shown the gap. */
+	int r = outlog_append(&exec->log, stream->stream, bytes, (uint32_t)len);
+	if (r < 0 && !exec->has_loss)
+		log_warn("output of an exec is lost: it cannot be written",
+		         LOG_STR("exec", exec->id), LOG_INT("errno", -r));
+	exec->has_loss |= r < 0;
 	exec->keeper->output_bytes += len;
 	exec->is_output_news = true;
 }
@@ -195,8 +215,6 @@ static void write_input(struct exec *exec)
 		tell_room(exec, written);
 	if (exec->is_input_ended && buf_len(&exec->input) == 0)
 		end_input(exec);
-	if (exec->input_fd >= 0 && exec->input_source.fd >= 0)
-		(void)loop_change(&exec->input_source, buf_len(&exec->input) > 0 ? EPOLLOUT : 0);
 }
 
 static void on_input(struct loop_source *source, uint32_t events, void *ctx)
@@ -212,18 +230,39 @@ static void on_input(struct loop_source *source, uint32_t events, void *ctx)
 		return;
 	}
 	write_input(exec);
+	relay_update(exec);
 }
 
-int relay_input(struct exec *exec, const uint8_t *bytes, size_t len, bool is_end, struct err *err)
+/* Cuts off what was taken before. */
+static int cut_repeat(const struct exec *exec, struct relay_piece *piece, struct err *err)
+{
+	if (piece->offset > exec->input_taken)
+		return err_set(err, ERR_INVALID, "input is missing before this");
+	size_t old = MIN(piece->len, (size_t)(exec->input_taken - piece->offset));
+	if (old > 0)
+		piece->bytes += old;
+	piece->offset += old;
+	piece->len -= old;
+	if (piece->offset < exec->input_taken || exec->input_eof == piece->offset)
+		piece->is_end = false;
+	return 0;
+}
+
+int relay_input(struct exec *exec, struct relay_piece piece, struct err *err)
 {
 	if (exec->state == EXEC_ENDED) {
-		if (len > 0)
-			tell_room(exec, len);
+		if (piece.len > 0)
+			tell_room(exec, piece.len);
 		return 0;
 	}
-	if (buf_put(&exec->input, bytes, len) < 0)
+	if (cut_repeat(exec, &piece, err) < 0)
+		return -1;
+	if (buf_put(&exec->input, piece.bytes, piece.len) < 0)
 		return err_set(err, ERR_TOO_LARGE, "more input than the window allows");
-	exec->is_input_ended |= is_end;
+	exec->input_taken += piece.len;
+	exec->is_input_ended |= piece.is_end;
+	if (piece.is_end)
+		exec->input_eof = exec->input_taken;
 	if (exec->state == EXEC_RUNNING)
 		write_input(exec);
 	relay_update(exec);
@@ -261,16 +300,13 @@ int relay_watch(struct exec *exec)
 		if (r < 0)
 			return r;
 	}
-	relay_update(exec);
-	if (exec->input_fd < 0)
-		return 0;
-	int r = io_set_nonblock(exec->input_fd, true);
-	if (r >= 0)
-		r = loop_add(exec->keeper->loop, &exec->input_source, exec->input_fd, 0, on_input,
-		             exec);
-	if (r >= 0)
+	int r = exec->input_fd < 0 ? 0 : io_set_nonblock(exec->input_fd, true);
+	if (r < 0)
+		return r;
+	if (exec->input_fd >= 0)
 		write_input(exec);
-	return r;
+	relay_update(exec);
+	return 0;
 }
 
 void relay_end(struct exec *exec)
@@ -285,7 +321,7 @@ void relay_done(struct exec *exec)
 	for (size_t i = 0; i < ARRAY_LEN(exec->streams); i++)
 		stream_close(&exec->streams[i]);
 	input_close(exec);
-	loop_timer_stop(&exec->rate);
+	loop_timer_stop(&exec->again);
 	buf_done(&exec->input);
 	outlog_writer_close(&exec->log);
 }

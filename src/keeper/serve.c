@@ -221,11 +221,12 @@ static int on_exec(struct request *request, struct err *err)
 static int on_stdin(struct request *request, struct err *err)
 {
 	struct exec *exec = wanted_exec(request, err);
-	size_t len;
-	const uint8_t *bytes = wire_blob(request->msg, FIELD_BYTES, &len);
+	struct relay_piece piece = {.is_end = wire_u64(request->msg, FIELD_EOF, 0) != 0};
 	if (!exec)
 		return -1;
-	return relay_input(exec, bytes, len, wire_u64(request->msg, FIELD_EOF, 0) != 0, err);
+	piece.offset = wire_u64(request->msg, FIELD_INPUT_OFFSET, exec->input_taken);
+	piece.bytes = wire_blob(request->msg, FIELD_BYTES, &piece.len);
+	return relay_input(exec, piece, err);
 }
 
 static int on_resize(struct request *request, struct err *err)

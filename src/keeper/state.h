@@ -51,6 +51,7 @@ struct exec {
 	bool is_attached;    /* hold output back for the reader */
 	bool is_output_news; /* K_OUTPUT is due */
 	uint64_t acked;      /* offset the attached reader has */
+	bool has_loss;       /* some output could not be written; said once */
 	uint64_t started_ms, ended_ms;
 	pid_t leader, shim; /* inside numbers */
 	int status_fd;      /* shim's socket; owned */
@@ -58,13 +59,15 @@ struct exec {
 	int input_fd; /* owned; the terminal's master is streams[0].fd instead */
 	struct loop_source input_source;
 	struct buf input;
-	bool is_input_ended;
+	uint64_t input_taken; /* bytes of input since the start */
+	uint64_t input_eof;   /* where its end was said; UINT64_MAX: not yet */
+	bool is_input_ended;  /* to be passed on once the buffer is empty */
 	struct exec_stream streams[2];
 	struct outlog_writer log;
 	struct loop_timer timeout;
 	uint64_t rate_limit, rate_tokens,
 		rate_at_ms; /* output bytes per second; UINT64_MAX: no limit */
-	struct loop_timer rate;
+	struct loop_timer again;    /* looks whether it may be read: over the rate, or no memory */
 	struct conn *starter; /* who waits for the answer to K_EXEC; NULL when gone */
 	uint64_t start_request;
 	uint64_t oom_kills_before, pids_denied_before;
@@ -136,8 +139,15 @@ void exec_finish(struct exec *exec);
 /* relay.c: bytes in and out of one exec */
 int relay_start(struct exec *exec, int out_dir) NODISCARD;
 int relay_watch(struct exec *exec) NODISCARD;
-int relay_input(struct exec *exec, const uint8_t *bytes, size_t len, bool is_end,
-                struct err *err) NODISCARD;
+/* One piece of input and where it belongs: one that comes a second time, after a connection was cut
+ * and it was not clear what had arrived, is dropped. */
+struct relay_piece {
+	uint64_t offset;
+	const uint8_t *bytes;
+	size_t len;
+	bool is_end;
+};
+int relay_input(struct exec *exec, struct relay_piece piece, struct err *err) NODISCARD;
 int relay_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *err) NODISCARD;
 /* Re-evaluates whether the streams may be read (window, rate). */
 void relay_update(struct exec *exec);

@@ -53,15 +53,16 @@ static bool parse_name(const char *name, uint64_t *ret)
 struct span {
 	uint64_t first; /* UINT64_MAX: none */
 	uint64_t last;
-	uint64_t covering; /* the newest that starts at or before the wanted offset; else UINT64_MAX
-	                    */
+	uint64_t covering;  /* the newest that starts at or before the wanted offset; else
+	                     * UINT64_MAX */
+	uint64_t following; /* the oldest that starts behind it; else UINT64_MAX */
 	size_t count;
 };
 
 /* Looks over the segments in the directory. */
 static int scan(int dir_fd, uint64_t wanted, struct span *ret)
 {
-	*ret = (struct span){.first = UINT64_MAX, .covering = UINT64_MAX};
+	*ret = (struct span){.first = UINT64_MAX, .covering = UINT64_MAX, .following = UINT64_MAX};
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -81,6 +82,8 @@ static int scan(int dir_fd, uint64_t wanted, struct span *ret)
 		ret->last = MAX(ret->last, start);
 		if (start <= wanted && (ret->covering == UINT64_MAX || start > ret->covering))
 			ret->covering = start;
+		if (start > wanted)
+			ret->following = MIN(ret->following, start);
 	}
 	(void)closedir(dir);
 	return 0;
@@ -173,24 +176,30 @@ static bool has_too_many(const struct outlog_writer *writer, const struct span *
 	return span->count > LIMIT_OUTPUT_SEGMENTS && writer->offset - span->first > needed;
 }
 
+/* What cannot be dropped now is dropped when the next segment is full. */
+static void drop_oldest(struct outlog_writer *writer)
+{
+	struct span span;
+	int r = scan(writer->dir_fd, writer->offset, &span);
+	while (r >= 0 && has_too_many(writer, &span)) {
+		char name[NAME_LEN + 1];
+		segment_name(name, span.first);
+		if (unlinkat(writer->dir_fd, name, 0) < 0)
+			break;
+		r = scan(writer->dir_fd, writer->offset, &span);
+	}
+	if (r >= 0)
+		writer->oldest = span.first;
+}
+
 /* Starts a new segment when this one is full, and lets the oldest go when there are too many. */
 static int rotate(struct outlog_writer *writer)
 {
 	if (writer->segment_bytes < LIMIT_OUTPUT_SEGMENT_BYTES)
 		return 0;
 	int r = start_segment(writer);
-	struct span span;
 	if (r >= 0)
-		r = scan(writer->dir_fd, writer->offset, &span);
-	while (r >= 0 && has_too_many(writer, &span)) {
-		char name[NAME_LEN + 1];
-		segment_name(name, span.first);
-		if (unlinkat(writer->dir_fd, name, 0) < 0)
-			return -errno;
-		r = scan(writer->dir_fd, writer->offset, &span);
-	}
-	if (r >= 0)
-		writer->oldest = span.first;
+		drop_oldest(writer);
 	return r;
 }
 
@@ -224,8 +233,7 @@ int outlog_append(struct outlog_writer *writer, enum outlog_stream stream, const
 	int r = rotate(writer);
 	if (r >= 0)
 		r = write_frame(writer, stream, bytes, len);
-	if (r >= 0)
-		writer->offset += len;
+	writer->offset += len; /* lost bytes count: their place is what shows that they are */
 	return r;
 }
 
@@ -255,7 +263,23 @@ void outlog_reader_close(struct outlog_reader *reader)
 	mem_freep(&reader->bytes);
 }
 
-/* Opens the segment that holds reader->offset. 1 opened, 0 none yet, 2 a gap (offset moved). */
+/* 1 opened; 2 it went meanwhile: look again. */
+static int open_at(struct outlog_reader *reader, uint64_t start)
+{
+	char name[NAME_LEN + 1];
+	segment_name(name, start);
+	int fd = openat(reader->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 && errno != ENOENT)
+		return -errno;
+	fd_closep(&reader->fd);
+	reader->fd = fd;
+	reader->start = start;
+	reader->position = 0;
+	return fd < 0 ? 2 : 1;
+}
+
+/* Opens the segment that holds reader->offset, or else the oldest: its first frame shows the gap.
+ * 1 opened, 0 none yet, 2 look again. */
 static int open_segment(struct outlog_reader *reader)
 {
 	struct span span;
@@ -264,36 +288,7 @@ static int open_segment(struct outlog_reader *reader)
 		return r;
 	if (span.first == UINT64_MAX)
 		return 0;
-	bool is_gap = span.covering == UINT64_MAX;
-	if (is_gap)
-		reader->offset = span.first;
-	char name[NAME_LEN + 1];
-	segment_name(name, is_gap ? span.first : span.covering);
-	int fd = openat(reader->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno; /* it went between scan and open: next time */
-	fd_closep(&reader->fd);
-	reader->fd = fd;
-	reader->position = 0;
-	return is_gap ? 2 : 1;
-}
-
-/* At the end of a segment: true if a newer one starts exactly where this one ended. */
-static bool has_next_segment(struct outlog_reader *reader)
-{
-	char name[NAME_LEN + 1];
-	segment_name(name, reader->offset);
-	int fd = openat(reader->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return false;
-	if (reader->position == 0 || lseek(fd, 0, SEEK_END) == 0) {
-		(void)close(fd); /* the one we are in, or still empty */
-		return false;
-	}
-	fd_closep(&reader->fd);
-	reader->fd = fd;
-	reader->position = 0;
-	return true;
+	return open_at(reader, span.covering == UINT64_MAX ? span.first : span.covering);
 }
 
 /* Reads the payload of a frame and cuts what lies before the wanted offset. 1, 0 or -errno. */
@@ -320,46 +315,54 @@ static int read_payload(struct outlog_reader *reader, const struct frame *frame,
 	return 1;
 }
 
+/* Bytes up to `offset` are not to be had. */
+static struct outlog_record gap_to(struct outlog_reader *reader, uint64_t offset)
+{
+	reader->offset = offset;
+	return (struct outlog_record){.stream = OUTLOG_GAP, .offset = offset};
+}
+
 /* One frame of the open segment. 1 a record, 0 none yet, 2 the frame lay before the offset. */
 static int next_in_segment(struct outlog_reader *reader, struct outlog_record *ret)
 {
 	struct frame frame;
 	int r = read_frame(reader->fd, reader->position, &frame);
 	if (r <= 0)
-		return r < 0 ? r : has_next_segment(reader) ? 2 : 0;
+		return r;
 	if (frame.stream != OUTLOG_EXIT && frame.offset + frame.len <= reader->offset) {
 		reader->position += HEADER + frame.len;
 		return 2;
 	}
+	if (frame.offset > reader->offset) {
+		*ret = gap_to(reader, frame.offset);
+		return 1;
+	}
 	return read_payload(reader, &frame, ret);
 }
 
-/* 1 a record, 0 none yet, 2 look again: the file at hand no longer is where reading goes on. */
+/* 1 a record, 0 none yet, 2 look again. A segment is finished once there is a newer one, which
+ * starts where this one ends unless something was lost or dropped between. */
 static int next_or_move(struct outlog_reader *reader, struct outlog_record *ret)
 {
+	struct span span;
 	int r;
 	if (reader->fd < 0) {
 		r = open_segment(reader);
-		if (r <= 0)
+		if (r != 1)
 			return r;
-		if (r == 2) {
-			*ret = (struct outlog_record){.stream = OUTLOG_GAP,
-			                              .offset = reader->offset};
-			return 1;
-		}
 	}
-	do {
-		r = next_in_segment(reader, ret);
-	} while (r == 2);
+	r = next_in_segment(reader, ret);
 	if (r != 0)
 		return r;
-	/* Nothing more in a file that no longer has a name: its successors may have moved on. */
-	struct span span;
-	if (scan(reader->dir_fd, reader->offset, &span) < 0 || span.first == UINT64_MAX ||
-	    span.first <= reader->offset)
-		return 0;
-	fd_closep(&reader->fd);
-	return 2;
+	r = scan(reader->dir_fd, reader->start, &span);
+	if (r < 0 || span.following == UINT64_MAX)
+		return r;
+	/* It may have grown between the two looks. */
+	r = next_in_segment(reader, ret);
+	if (r != 0)
+		return r;
+	r = open_at(reader, span.following);
+	return r < 0 ? r : 2;
 }
 
 int outlog_next(struct outlog_reader *reader, struct outlog_record *ret)
@@ -369,4 +372,12 @@ int outlog_next(struct outlog_reader *reader, struct outlog_record *ret)
 		r = next_or_move(reader, ret);
 	} while (r == 2);
 	return r;
+}
+
+bool outlog_skip(struct outlog_reader *reader, uint64_t offset, struct outlog_record *ret)
+{
+	if (offset <= reader->offset)
+		return false;
+	*ret = gap_to(reader, offset);
+	return true;
 }

@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -154,11 +155,14 @@ static bool is_meant(const char *name, const struct call *call)
 	return strcmp(name, call->name) == 0;
 }
 
-/* A wake-up between two threads cannot fail in reality. */
-static bool is_event(const struct seccomp_notif *asked)
+/* What cannot fail in reality: a wake-up between two threads, and a change or the removal of a
+ * descriptor that epoll has. */
+static bool cannot_fail(const struct seccomp_notif *asked)
 {
 	char path[64], target[32] = "";
 
+	if (asked->data.nr == SYS_epoll_ctl)
+		return asked->data.args[1] != EPOLL_CTL_ADD;
 	snprintf(path, sizeof(path), "/proc/%u/fd/%d", asked->pid, (int)asked->data.args[0]);
 	return asked->data.nr == SYS_write && readlink(path, target, sizeof(target) - 1) > 0 &&
 	       strcmp(target, "anon_inode:[eventfd]") == 0;
@@ -170,7 +174,7 @@ static bool is_hit(struct rule *rule, const struct seccomp_notif *asked)
 
 	if (!rule->is_set || !call || !is_meant(rule->call, call))
 		return false;
-	if (!has_role((pid_t)asked->pid, rule->role) || (!rule->kills && is_event(asked)))
+	if (!has_role((pid_t)asked->pid, rule->role) || (!rule->kills && cannot_fail(asked)))
 		return false;
 	if (++rule->seen < rule->nth || (rule->hits > 0 && !rule->forever))
 		return false;

@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -189,5 +191,109 @@ TEST(damage_ends_the_readable_part)
 		CHECK(outlog_next(&reader, &record) <= 0 || (at >= second + 5 && at < second + 8));
 		CHECK_INT(pwrite(writer.fd, &byte, 1, (off_t)at), 1);
 	}
+	close_both(&writer, &reader);
+}
+
+/* --- what cannot be written --- */
+
+/* A disk that takes no more than this in a file; RLIM_INFINITY: one with room again. */
+static void set_room(rlim_t bytes)
+{
+	struct rlimit limit;
+	(void)signal(SIGXFSZ, SIG_IGN);
+	CHECK_INT(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = MIN(bytes, limit.rlim_max);
+	CHECK_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void lose(struct outlog_writer *writer, uint32_t len)
+{
+	set_room(writer->segment_bytes + 7);
+	CHECK(outlog_append(writer, OUTLOG_STDOUT, chunk, len) < 0);
+	set_room(RLIM_INFINITY);
+}
+
+TEST(what_could_not_be_written_is_a_gap)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	open_both(&writer, &reader, 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "a", 1), 0);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	lose(&writer, 100);
+	lose(&writer, 20);
+	CHECK_INT(outlog_next(&reader, &record), 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "c", 1), 0);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.stream, OUTLOG_GAP);
+	CHECK_INT(record.offset, 121);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.offset, 121);
+	CHECK_MEM(record.bytes, "c", 1);
+	close_both(&writer, &reader);
+}
+
+TEST(a_lost_tail_shows_before_the_end)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	open_both(&writer, &reader, 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "a", 1), 0);
+	lose(&writer, 9);
+	CHECK_INT(outlog_append_exit(&writer, "code=0 reason=exited"), 0);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.stream, OUTLOG_GAP);
+	CHECK_INT(record.offset, 10);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.stream, OUTLOG_EXIT);
+	CHECK_INT(outlog_next(&reader, &record), 0);
+	close_both(&writer, &reader);
+}
+
+/* The next segment then starts where no reader expects it. */
+TEST(a_reader_finds_the_segment_after_a_loss)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	unsigned gaps;
+	open_both(&writer, &reader, 0);
+	while (writer.segment_bytes < LIMIT_OUTPUT_SEGMENT_BYTES)
+		append_total(&writer, sizeof(chunk));
+	CHECK_INT(read_all(&reader, 0, &gaps), writer.offset);
+	CHECK_INT(gaps, 0);
+	uint64_t before = writer.offset;
+	set_room(7); /* the new segment is begun, and its first frame does not fit */
+	CHECK(outlog_append(&writer, OUTLOG_STDOUT, chunk, 100) < 0);
+	set_room(RLIM_INFINITY);
+	CHECK_INT(read_all(&reader, before, &gaps), before);
+	CHECK_INT(gaps, 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "c", 1), 0);
+	CHECK_INT(read_all(&reader, before, &gaps), before + 101);
+	CHECK_INT(gaps, 1);
+	close_both(&writer, &reader);
+}
+
+/* The writer says how far it came: what is not there by then will never be. */
+TEST(a_reader_that_was_told_skips_what_was_lost)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	open_both(&writer, &reader, 0);
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "a", 1), 0);
+	lose(&writer, 9);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(outlog_next(&reader, &record), 0);
+	CHECK(outlog_skip(&reader, writer.offset, &record));
+	CHECK_INT(record.stream, OUTLOG_GAP);
+	CHECK_INT(record.offset, 10);
+	CHECK(!outlog_skip(&reader, writer.offset, &record));
+	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "c", 1), 0);
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.stream, OUTLOG_STDOUT);
+	CHECK_INT(record.offset, 10);
 	close_both(&writer, &reader);
 }

@@ -113,6 +113,44 @@ TEST(a_keeper_that_answers_nothing_is_taken_down_when_overdue)
 	tear_down();
 }
 
+TEST(a_repair_that_works_makes_nobody_wait_longer)
+{
+	set_up();
+	create("one");
+	sweep_start(fleet);
+	for (int i = 0; i < 5; i++) {
+		struct member *member = fleet_find(fleet, answer_id);
+
+		member->has_unknown_execs = true;
+		UNTIL(!member->has_unknown_execs);
+		fleet_note_end(fleet, true);
+		CHECK_INT(fleet->sweep_next_ms, fleet->sweep_ms);
+	}
+	tear_down();
+}
+
+TEST(repairs_in_vain_become_seldom)
+{
+	uint64_t last = 0;
+
+	set_up();
+	create("one");
+	sweep_start(fleet);
+	for (int i = 0; i < 4; i++) {
+		struct member *member = fleet_find(fleet, answer_id);
+
+		last = fleet->sweep_next_ms;
+		member->has_unknown_execs = true;
+		UNTIL(!member->has_unknown_execs);
+		fleet_note_end(fleet, false);
+	}
+	CHECK(last > fleet->sweep_ms);
+	UNTIL(fleet->sweep_next_ms > last);
+	fleet_note_end(fleet, true);
+	UNTIL(fleet->sweep_next_ms == fleet->sweep_ms);
+	tear_down();
+}
+
 TEST(a_stop_reaches_a_keeper_that_was_away)
 {
 	set_up();
