@@ -179,9 +179,9 @@ static struct exec *exec_new(struct keeper *keeper, const struct wire_msg *msg, 
 	exec->rate_limit = wire_u64(msg, FIELD_OUTPUT_RATE, keeper->slot.output_rate);
 	exec->started_ms = io_real_ms();
 	exec->reason = "";
-	exec->status_fd = exec->input_fd = -1;
 	exec->input_eof = UINT64_MAX;
 	exec->status.fd = exec->input_source.fd = -1;
+	exec->status_fd = exec->input_fd = -1;
 	exec->log.fd = exec->log.dir_fd = -1;
 	exec->oom_kills_before = keeper->meter.usage.oom_kills;
 	exec->pids_denied_before = keeper->meter.usage.pids_denied;
@@ -311,17 +311,13 @@ static void on_started(struct exec *exec, struct wire_msg *msg)
 	exec->state = EXEC_RUNNING;
 	if (r >= 0)
 		r = relay_watch(exec);
-	if (r < 0)
-		log_warn("cannot watch an exec's streams", LOG_STR("exec", exec->id),
+	struct err err = {0};
 	if (r < 0) {
 		(void)err_sys(&err, -r, "watch the streams of the command"); /* always -1 */
 		exec->is_killed = true;
 		exec->reason = "killed";
 	}
 	answer_start(exec, r < 0 ? &err : NULL);
-		         LOG_INT("errno", -r));
-	answer_start(exec, NULL);
-	struct err err = {0};
 	if (exec->is_killed && exec_kill(exec, exec->reason, &err) < 0)
 		log_warn("cannot end an exec at its start", LOG_STR("exec", exec->id),
 		         LOG_ERR(&err));
