@@ -180,8 +180,8 @@ static struct exec *exec_new(struct keeper *keeper, const struct wire_msg *msg, 
 	exec->started_ms = io_real_ms();
 	exec->reason = "";
 	exec->input_eof = UINT64_MAX;
-	exec->status.fd = exec->input_source.fd = -1;
 	exec->status_fd = exec->input_fd = -1;
+	exec->status.fd = exec->input_source.fd = -1;
 	exec->log.fd = exec->log.dir_fd = -1;
 	exec->oom_kills_before = keeper->meter.usage.oom_kills;
 	exec->pids_denied_before = keeper->meter.usage.pids_denied;
@@ -515,6 +515,8 @@ void exec_put_info(const struct exec *exec, struct wire_out *out)
 	wire_put_u64(out, FIELD_ATTACHED, exec->is_attached);
 	wire_put_u64(out, FIELD_OFFSET, exec->log.offset);
 	wire_put_u64(out, FIELD_BYTES_COUNT, buf_room(&exec->input));
+	wire_put_u64(out, FIELD_INPUT_OFFSET, exec->input_taken);
+	wire_put_u64(out, FIELD_EOF, exec->input_eof == exec->input_taken);
 	if (exec->state != EXEC_ENDED)
 		return;
 	wire_put_u64(out, FIELD_ENDED_MS, exec->ended_ms);
@@ -524,5 +526,3 @@ void exec_put_info(const struct exec *exec, struct wire_out *out)
 	else
 		wire_put_u64(out, FIELD_EXIT_CODE, (uint64_t)exec->exit_code);
 }
-	wire_put_u64(out, FIELD_INPUT_OFFSET, exec->input_taken);
-	wire_put_u64(out, FIELD_EOF, exec->input_eof == exec->input_taken);
