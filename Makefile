@@ -25,7 +25,7 @@ lint: | deps-test all
 fmt:
 	git ls-files 'src/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
 bench: | deps-test all
-	tests/bench/run $(BUILD)
+	tests/bench/run $(BUILD) $(if $(ROWS),--rows $(ROWS)) $(if $(JSON),--json $(JSON))
 fault: | deps-test all
 	tools/fault $(BUILD)
 soak: | deps-test all

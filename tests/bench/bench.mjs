@@ -1,115 +1,151 @@
-// Start latency against the peers a user would choose instead, interleaved in one run so that
-// noise of the machine hits all of them alike. Prints a table in markdown.
+// Speed against the peers a user would choose instead, in one run: prints a table in markdown.
+// See docs/benchmarks.md. Progress goes to standard error.
 //
-//	node tests/bench/bench.mjs [ROUNDS] [--json FILE]
+//	node tests/bench/bench.mjs [--rows 1,3] [--rounds N] [--workers N] [--sandboxes N] [--json FILE]
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { parseArgs } from 'node:util';
 
-import { Daemon, call, clocheBin, sleep } from '../integration/lib.mjs';
+import { Daemon } from '../integration/lib.mjs';
+import { idle } from './idle.mjs';
+import { Peers } from './peers.mjs';
+import { BURST_CONFIG, CONFIG, burst, execs, metric, starts, sustained } from './rows.mjs';
+import { work } from './work.mjs';
 
-const rounds = Number(process.argv.slice(2).find((arg) => /^\d+$/.test(arg)) ?? 100);
-const jsonFile = process.argv.includes('--json') ? process.argv[process.argv.indexOf('--json') + 1] : null;
-const idleMs = 30; // back-to-back loops hide what a cold start costs (cgroup attachment above all)
+const { values: options } = parseArgs({
+	options: {
+		rows: { type: 'string', default: '1,2,3,4,5,6,7' },
+		rounds: { type: 'string', default: '100' },
+		workers: { type: 'string', default: '2' },
+		sandboxes: { type: 'string', default: '1000' },
+		json: { type: 'string' },
+	},
+});
+const wanted = options.rows.split(',').map(Number);
+const rounds = Number(options.rounds);
+const workers = Number(options.workers);
+const wants = (...rows) => rows.some((row) => wanted.includes(row));
 
-const has = (name) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
+const comparisons = [];
+const notes = [];
+const say = (text) => process.stderr.write(`${text}\n`);
 
-async function wall(file, args, options = {}) {
-	const start = process.hrtime.bigint();
-	const child = spawn(file, args, { stdio: 'ignore', ...options });
-	const [code] = await once(child, 'exit');
-	const ms = Number(process.hrtime.bigint() - start) / 1e6;
-	if (code !== 0) throw new Error(`${file} ${args.join(' ')}: status ${code}`);
-	return ms;
+async function withDaemon(config, measure) {
+	const daemon = await Daemon.start({ config });
+	try {
+		await measure(daemon);
+	} catch (error) {
+		await daemon.discard();
+		throw error;
+	}
+	await daemon.stop();
 }
 
-async function timed(fn) {
-	const start = process.hrtime.bigint();
-	await fn();
-	return Number(process.hrtime.bigint() - start) / 1e6;
+async function asInstalled(daemon, peers) {
+	const latencyRows = wanted.filter((row) => row <= 3);
+	if (latencyRows.length > 0) {
+		say(`rows ${latencyRows}: starts`);
+		comparisons.push(...(await starts(daemon, peers, { rows: latencyRows, rounds })));
+		const misses = await metric(daemon, 'cloche_pool_misses_total{profile="default"}');
+		if (misses) notes.push(`rows 1 and 3: ${misses} requests found the pool empty`);
+	}
+	if (wants(4)) {
+		say('row 4: exec');
+		comparisons.push(...(await execs(daemon, peers, { rounds })));
+	}
+	if (wants(7)) {
+		say('row 7: work inside');
+		comparisons.push(...(await work(daemon)));
+	}
+	if (wants(5)) {
+		say('row 5: sustained');
+		comparisons.push(...(await sustained(daemon, peers, { workers, seconds: 10, slices: 2 })));
+	}
 }
 
-function percentile(sorted, p) {
-	return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))];
+async function measureAll(peers) {
+	if (wants(1, 2, 3, 4, 5, 7)) await withDaemon(CONFIG, (daemon) => asInstalled(daemon, peers));
+	if (wants(5)) {
+		say('row 5: burst');
+		await withDaemon(BURST_CONFIG, async (daemon) => {
+			comparisons.push(...(await burst(daemon, peers, { workers, times: 3 })));
+		});
+	}
+	if (wants(6)) {
+		say('row 6: idle sandboxes');
+		await withDaemon('[sandboxes.default]\npool = 0\n', async (daemon) => {
+			const { rows, note } = await idle(daemon, { count: Number(options.sandboxes), rounds: 30 });
+			comparisons.push(...rows);
+			notes.push(note);
+		});
+	}
 }
 
-// crun wants a bundle: the host's /usr read-only, as in our host image.
-function crunBundle(folder) {
-	const bundle = path.join(folder, 'bundle');
-	for (const name of ['usr', 'proc', 'dev', 'tmp', 'etc']) fs.mkdirSync(path.join(bundle, 'rootfs', name), { recursive: true });
-	for (const name of ['bin', 'lib', 'lib64', 'sbin']) fs.symlinkSync(`usr/${name}`, path.join(bundle, 'rootfs', name));
-	spawnSync('crun', ['spec'], { cwd: bundle });
-	const file = path.join(bundle, 'config.json');
-	const spec = JSON.parse(fs.readFileSync(file));
-	spec.process.terminal = false;
-	spec.process.args = ['/bin/true'];
-	delete spec.process.rlimits; // raising them needs a capability that not every machine's root has
-	spec.mounts.push({ destination: '/usr', source: '/usr', type: 'bind', options: ['bind', 'ro'] });
-	spec.mounts = spec.mounts.filter((mount) => mount.type !== 'cgroup');
-	fs.writeFileSync(file, JSON.stringify(spec));
-	return bundle;
+// --- the table ---
+
+const digits = (value, unit) => (unit === '/s' ? value.toFixed(0) : value.toFixed(2));
+const cell = (value, unit) => (value === undefined ? '–' : `${digits(value, unit)} ${unit}`);
+
+/** For rates the 99th percentile is that of the time of one, in ms. */
+function judge({ ours, theirs, goal }) {
+	const ratio = theirs ? ours.median / theirs.median : ours.median;
+	const failures = (ours.failures ?? 0) + (theirs?.failures ?? 0);
+	let verdict = '';
+	if (goal.most !== undefined) verdict = ratio <= goal.most ? 'holds' : 'misses';
+	if (goal.least !== undefined) verdict = ratio >= goal.least ? 'holds' : 'misses';
+	if (failures > 0) verdict = `${failures} failed`;
+	return { ratio, verdict, failures };
+}
+
+function tableRow(one) {
+	const { ratio, verdict } = judge(one);
+	const slowest = one.unit === '/s' ? 'ms' : one.unit;
+	const goal = one.goal.most !== undefined ? `≤ ${one.goal.most}` : one.goal.least !== undefined ? `≥ ${one.goal.least}` : '–';
+	const cells = [
+		one.row,
+		one.what,
+		cell(one.ours.median, one.unit),
+		cell(one.ours.p99, slowest),
+		one.peer ?? '–',
+		cell(one.theirs?.median, one.unit),
+		cell(one.theirs?.p99, slowest),
+		one.theirs ? ratio.toFixed(2) : '–',
+		goal,
+		verdict,
+	];
+	return `| ${cells.join(' | ')} |`;
+}
+
+function print(peers, seconds) {
+	const machine = `${os.cpus().length} × ${os.cpus()[0].model}, Linux ${os.release()}`;
+	const load = os.loadavg().map((one) => one.toFixed(1)).join(' ');
+	console.log(`${machine}; load ${load}; ${rounds} rounds, 30 ms idle before each, ${workers} workers; ${seconds.toFixed(0)} s\n`);
+	console.log('| row | what | ours, median | p99 | peer | median | p99 | ratio | goal | |');
+	console.log('|--:|---|--:|--:|---|--:|--:|--:|--:|---|');
+	for (const one of comparisons) console.log(tableRow(one));
+	console.log();
+	for (const note of notes) console.log(`- ${note}`);
+	for (const { name, why } of peers.skipped) console.log(`- left out: ${name}: ${why}`);
 }
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-bench-'));
-const cloche = await Daemon.start({ config: null }); // as installed, with its pool
-const candidates = [{ name: 'plain process: /bin/true', run: () => wall('/bin/true', []) }];
-let count = 0;
-
-const box = await cloche.create();
-const boxName = box.id;
-candidates.push(
-	{ name: 'cloche run -- /bin/true', run: () => wall(clocheBin(), ['run', '--', '/bin/true'], { env: cloche.env }) },
-	{ name: 'cloche sandbox exec ID -- /bin/true', run: () => wall(clocheBin(), ['sandbox', 'exec', boxName, '--', '/bin/true'], { env: cloche.env }) },
-	{ name: 'API: exec in a running sandbox', run: () => timed(() => call(cloche.socket, 'POST', `/api/v1/sandboxes/${boxName}/execs`, { argv: ['/bin/true'] })) },
-	{
-		name: 'API: create and remove',
-		run: () =>
-			timed(async () => {
-				const { body } = await call(cloche.socket, 'POST', '/api/v1/sandboxes', {});
-				await call(cloche.socket, 'DELETE', `/api/v1/sandboxes/${body.id}?force=1`);
-			}),
-	},
-);
-if (has('bwrap')) {
-	const args = ['--unshare-all', '--ro-bind', '/usr', '/usr', '--symlink', 'usr/bin', '/bin', '--symlink', 'usr/lib', '/lib', '--symlink', 'usr/lib64', '/lib64', '--tmpfs', '/tmp', '--proc', '/proc', '--dev', '/dev', '--die-with-parent', '--new-session', '/bin/true'];
-	candidates.push({ name: 'bwrap (no cgroup, no seccomp)', run: () => wall('bwrap', args) });
-}
-if (has('crun')) {
-	const bundle = crunBundle(folder);
-	const variants = {
-		'crun run, without cgroup': ['--cgroup-manager=disabled'],
-		'crun run': [],
-	};
-	for (const [name, flags] of Object.entries(variants)) {
-		const one = () => wall('crun', [`--root=${folder}/crun`, ...flags, 'run', '-b', bundle, `bench-${process.pid}-${count++}`]);
-		await one().then(
-			() => candidates.push({ name, run: one }),
-			(error) => console.error(`left out: ${name}: ${error.message}`),
-		);
+const peers = new Peers(folder);
+const start = Date.now();
+try {
+	peers.addBwrap();
+	if (wants(1, 4)) {
+		for (const name of ['crun', 'runc']) peers.addRuntime(name, { wantsExec: wants(4) && name === 'crun' });
+		for (const name of ['docker', 'podman']) peers.addEngine(name, { wantsExec: wants(4) && name === 'docker' });
 	}
-}
-
-const samples = candidates.map(() => []);
-for (const one of candidates) await one.run();
-for (let round = 0; round < rounds; round++)
-	for (let i = 0; i < candidates.length; i++) {
-		const at = (i + round) % candidates.length; // nobody is always second
-		await sleep(idleMs);
-		samples[at].push(await candidates[at].run());
+	await measureAll(peers);
+	print(peers, (Date.now() - start) / 1000);
+	if (options.json) {
+		const rows = comparisons.map((one) => ({ ...one, ...judge(one) }));
+		const report = { cpus: os.cpus().length, model: os.cpus()[0].model, kernel: os.release(), load: os.loadavg(), rounds, workers };
+		fs.writeFileSync(options.json, `${JSON.stringify({ ...report, rows, notes, skipped: peers.skipped }, null, '\t')}\n`);
 	}
-
-const results = candidates.map((one, i) => {
-	const sorted = samples[i].sort((a, b) => a - b);
-	return { name: one.name, median: percentile(sorted, 0.5), p99: percentile(sorted, 0.99) };
-});
-const ours = results.find((one) => one.name.startsWith('cloche run')).median;
-console.log(`${rounds} rounds, interleaved, ${idleMs} ms idle before each; ${os.cpus().length} x ${os.cpus()[0].model}, Linux ${os.release()}\n`);
-console.log('| what | median ms | p99 ms | of `cloche run` |');
-console.log('|---|---:|---:|---:|');
-for (const one of results) console.log(`| ${one.name} | ${one.median.toFixed(2)} | ${one.p99.toFixed(2)} | ${(one.median / ours).toFixed(2)}x |`);
-if (jsonFile) fs.writeFileSync(jsonFile, JSON.stringify({ rounds, results }, null, '\t') + '\n');
-
-await cloche.stop();
-fs.rmSync(folder, { recursive: true, force: true });
+} finally {
+	peers.stop();
+	fs.rmSync(folder, { recursive: true, force: true });
+}

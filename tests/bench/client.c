@@ -1,6 +1,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,20 +35,17 @@ void sleep_ms(unsigned ms)
 
 int spawn_wait(char *const *argv)
 {
-	static posix_spawn_file_actions_t quiet;
-	static bool is_quiet;
+	posix_spawn_file_actions_t quiet;
 	pid_t pid;
 	int status;
 
-	if (!is_quiet) {
-		posix_spawn_file_actions_init(&quiet);
-		posix_spawn_file_actions_addopen(&quiet, 0, "/dev/null", 0, 0);
-		posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", 1, 0);
-		posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", 1, 0);
-		is_quiet = true;
-	}
+	posix_spawn_file_actions_init(&quiet);
+	posix_spawn_file_actions_addopen(&quiet, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", O_WRONLY, 0);
 	int r = posix_spawnp(&pid, argv[0], &quiet, NULL, argv, environ);
 
+	posix_spawn_file_actions_destroy(&quiet);
 	if (r != 0)
 		return -r;
 	while (waitpid(pid, &status, 0) < 0)

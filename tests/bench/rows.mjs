@@ -1,0 +1,126 @@
+// The rows of the table. Each returns comparisons: {row, what, unit, ours, peer, theirs, goal}.
+import { call, clocheBin, until } from '../integration/lib.mjs';
+import { latency, line, rate, summary } from './measure.mjs';
+
+const TRUE = '/bin/true';
+// After an answer: the sandbox is taken down and the pool fills up again. Not in anybody's sample.
+const SETTLE_MS = 80;
+const BURST = 200;
+
+export const CONFIG = '[sandboxes.default]\npool = 8\n[sandboxes.cold]\npool = 0\n';
+export const BURST_CONFIG = `[sandboxes.default]\npool = 0\n[sandboxes.burst]\npool = ${BURST}\n`;
+
+const request = (profile) => JSON.stringify({ sandbox: { profile }, exec: { argv: [TRUE] } });
+
+/** A number of /metrics, by the text before it. */
+export async function metric(daemon, name) {
+	const { bytes } = await call(daemon.socket, 'GET', '/metrics');
+	const found = bytes.toString().split('\n').find((text) => text.startsWith(`${name} `));
+	return found === undefined ? undefined : Number(found.slice(name.length));
+}
+
+/** Rows 1 to 3, in one interleaved run. */
+export async function starts(daemon, peers, { rows, rounds }) {
+	const ours = {
+		1: line('spawn', 'cloche run', SETTLE_MS, clocheBin(), 'run', '--', TRUE),
+		2: line('run', 'request, no pool', SETTLE_MS, daemon.socket, request('cold')),
+		3: line('run', 'request, pool', SETTLE_MS, daemon.socket, request('default')),
+	};
+	const plan = rows.map((row) => ours[row]);
+	if (rows.includes(3)) plan.push(line('spawn', 'posix_spawn', 0, TRUE));
+	const judged = Object.keys(peers.starts).filter((name) => name.startsWith('bwrap') || rows.includes(1));
+	for (const name of judged) plan.push(line('spawn', name, 0, ...peers.starts[name]));
+	const results = await latency(plan, { rounds, env: daemon.env });
+	const found = [];
+	const compare = (row, what, mine, peer, goal) => {
+		if (!rows.includes(row) || !results[peer]) return;
+		found.push({ row, what, unit: 'ms', ours: results[mine], peer, theirs: results[peer], goal });
+	};
+	const GOALS = { 'bwrap, host': 0.6, 'bwrap, /usr': 0.6, 'crun, hardened': 0.15 };
+	for (const name of judged) compare(1, '`cloche run -- /bin/true`, pool on', 'cloche run', name, { most: GOALS[name] });
+	for (const name of judged.filter((one) => one.startsWith('bwrap')))
+		compare(2, 'request on an open connection, no pool', 'request, no pool', name, { most: 0.5 });
+	for (const name of judged.filter((one) => one.startsWith('bwrap')))
+		compare(3, 'request on an open connection, warm pool', 'request, pool', name, { most: 0.35 });
+	compare(3, 'request on an open connection, warm pool', 'request, pool', 'posix_spawn', { most: 3 });
+	return found;
+}
+
+/** Row 4: a command in a sandbox that runs. */
+export async function execs(daemon, peers, { rounds }) {
+	const { id } = await daemon.create();
+	const plan = [line('spawn', 'ours', 0, clocheBin(), 'sandbox', 'exec', id, '--', TRUE)];
+	for (const [name, argv] of Object.entries(peers.execs)) plan.push(line('spawn', name, 0, ...argv));
+	const results = await latency(plan, { rounds, env: daemon.env });
+	const GOALS = { 'crun exec': 0.25, 'docker exec': 0.05 };
+	await daemon.get('DELETE', `/sandboxes/${id}?force=true`);
+	return Object.keys(peers.execs).map((name) => ({
+		row: 4,
+		what: '`cloche sandbox exec ID -- /bin/true`',
+		unit: 'ms',
+		ours: results.ours,
+		peer: name,
+		theirs: results[name],
+		goal: { most: GOALS[name] },
+	}));
+}
+
+const middle = (values) => summary(values).median;
+
+/** The rate of all slices together with how long each one took; gone: what is taken down counts. */
+const merge = (slices, key) => ({
+	median: middle(slices.map((slice) => slice[key])),
+	p99: summary(slices.flatMap((slice) => slice.each)).p99,
+	failures: slices.reduce((sum, slice) => sum + slice.failures, 0),
+});
+
+const bwraps = (peers) => Object.entries(peers.starts).filter(([name]) => name.startsWith('bwrap'));
+
+/** Row 5, sustained: in slices that take turns. */
+export async function sustained(daemon, peers, { workers, seconds, slices }) {
+	const gone = { folder: `${daemon.state}/sandboxes`, entries: 8 };
+	const plan = {
+		ours: [line('run', 'run', 0, daemon.socket, request('default')), gone],
+		command: [line('spawn', 'run', 0, clocheBin(), 'run', '--', TRUE), gone],
+	};
+	for (const [name, argv] of bwraps(peers)) plan[name] = [line('spawn', name, 0, ...argv)];
+	const found = Object.fromEntries(Object.keys(plan).map((name) => [name, []]));
+	for (let i = 0; i < slices; i++)
+		for (const [name, [candidate, where]] of Object.entries(plan)) {
+			const options = { workers, seconds: seconds / slices, gone: where, env: daemon.env };
+			found[name].push(await rate(candidate, options));
+		}
+	const rows = [];
+	for (const [name] of bwraps(peers)) {
+		const theirs = merge(found[name], 'rate');
+		const row = { row: 5, unit: '/s', peer: name, theirs };
+		rows.push({ ...row, what: `sustained, ${workers} connections`, ours: merge(found.ours, 'goneRate'), goal: { least: 1.8 } });
+		rows.push({ ...row, what: `sustained, ${workers} loops of \`cloche run\``, ours: merge(found.command, 'goneRate'), goal: {} });
+	}
+	return rows;
+}
+
+/** Row 5, a burst from a full pool. */
+export async function burst(daemon, peers, { workers, times }) {
+	const ours = [];
+	const theirs = Object.fromEntries(bwraps(peers).map(([name]) => [name, []]));
+	const ready = 'cloche_pool_ready{profile="burst"}';
+	for (let i = 0; i < times; i++) {
+		await until(async () => (await metric(daemon, ready)) === BURST, 'the pool is full', 60000);
+		const candidate = line('run', 'run', 0, daemon.socket, request('burst'));
+		ours.push(await rate(candidate, { workers, count: BURST, env: daemon.env }));
+		// The pool fills up behind the burst: nobody else is measured meanwhile.
+		await until(async () => (await metric(daemon, ready)) === BURST, 'the pool is full', 60000);
+		for (const [name, argv] of bwraps(peers))
+			theirs[name].push(await rate(line('spawn', name, 0, ...argv), { workers, count: BURST, env: daemon.env }));
+	}
+	return Object.keys(theirs).map((name) => ({
+		row: 5,
+		what: `burst of ${BURST} from a full pool, ${workers} connections`,
+		unit: '/s',
+		ours: merge(ours, 'rate'),
+		peer: name,
+		theirs: merge(theirs[name], 'rate'),
+		goal: { least: 6 },
+	}));
+}
