@@ -12,16 +12,11 @@
 #include "base/opt.h"
 #include "base/str.h"
 #include "base/toml.h"
+#include "model/config_impl.h"
 #include "model/entry.h"
 #include "model/user.h"
 
 enum { POOL_MOST = 256, KEYS_MOST = 32 };
-
-/* Where a message points. */
-struct place {
-	const char *file;
-	const char *section; /* "[sandboxes.default]"; "" at the top */
-};
 
 typedef int (*read_value)(void *field, const struct toml *node, struct err *err);
 
@@ -33,13 +28,13 @@ struct key {
 	const char *about;
 };
 
-static int refuse_kind(const struct toml *node, const char *expected, struct err *err)
+int config_refuse_kind(const struct toml *node, const char *expected, struct err *err)
 {
 	return err_set(err, ERR_CONFIG, "'%s' is %s, expected %s", node->key,
 	               toml_kind_name(node->kind), expected);
 }
 
-static bool has_nul(const struct toml *node)
+bool config_has_nul(const struct toml *node)
 {
 	return memchr(node->str, '\0', node->str_len) != NULL;
 }
@@ -47,8 +42,8 @@ static bool has_nul(const struct toml *node)
 static int read_TEXT(void *field, const struct toml *node, struct err *err)
 {
 	if (node->kind != TOML_STRING)
-		return refuse_kind(node, "a string", err);
-	if (node->str_len == 0 || has_nul(node))
+		return config_refuse_kind(node, "a string", err);
+	if (node->str_len == 0 || config_has_nul(node))
 		return err_set(err, ERR_CONFIG, "'%s' is empty or holds a NUL", node->key);
 	spec_set(field, node->str);
 	return 0;
@@ -61,7 +56,7 @@ static int read_LEVEL(void *field, const struct toml *node, struct err *err)
 	char shown[64];
 
 	if (node->kind != TOML_STRING)
-		return refuse_kind(node, "a string", err);
+		return config_refuse_kind(node, "a string", err);
 	if (log_parse_level(node->str, field))
 		return 0;
 	near = opt_nearest(node->str, levels);
@@ -79,7 +74,7 @@ static int read_DURATION(void *field, const struct toml *node, struct err *err)
 		*ms = (uint64_t)node->num * 1000;
 		return 0;
 	}
-	if (node->kind == TOML_STRING && !has_nul(node) && str_to_ms(node->str, ms) == 0)
+	if (node->kind == TOML_STRING && !config_has_nul(node) && str_to_ms(node->str, ms) == 0)
 		return 0;
 	return err_set(err, ERR_CONFIG,
 	               "'%s' is not a time such as \"30m\", \"2h\" or 90 (seconds)", node->key);
@@ -88,7 +83,7 @@ static int read_DURATION(void *field, const struct toml *node, struct err *err)
 static int read_COUNT(void *field, const struct toml *node, struct err *err)
 {
 	if (node->kind != TOML_INT)
-		return refuse_kind(node, "a whole number", err);
+		return config_refuse_kind(node, "a whole number", err);
 	if (node->num < 0 || node->num > POOL_MOST)
 		return err_set(err, ERR_CONFIG, "%s %lld is not between 0 and %d", node->key,
 		               (long long)node->num, POOL_MOST);
@@ -96,10 +91,28 @@ static int read_COUNT(void *field, const struct toml *node, struct err *err)
 	return 0;
 }
 
+int config_read_strings(struct strings *list, const struct toml *node, struct err *err)
+{
+	if (node->kind != TOML_ARRAY)
+		return config_refuse_kind(node, "an array of strings", err);
+	strings_done(list);
+	for (const struct toml *item = node->child; item != NULL; item = item->next) {
+		if (item->kind != TOML_STRING || config_has_nul(item))
+			return err_set(err, ERR_CONFIG, "'%s' is an array of strings", node->key);
+		strings_add(list, item->str);
+	}
+	return 0;
+}
+
+static int read_LIST(void *field, const struct toml *node, struct err *err)
+{
+	return config_read_strings(field, node, err);
+}
+
 static int read_BOOL(void *field, const struct toml *node, struct err *err)
 {
 	if (node->kind != TOML_BOOL)
-		return refuse_kind(node, "true or false", err);
+		return config_refuse_kind(node, "true or false", err);
 	*(bool *)field = node->num != 0;
 	return 0;
 }
@@ -107,14 +120,14 @@ static int read_BOOL(void *field, const struct toml *node, struct err *err)
 static int read_ENV(void *field, const struct toml *node, struct err *err)
 {
 	if (node->kind != TOML_TABLE)
-		return refuse_kind(node, "a table { NAME = \"value\" }", err);
+		return config_refuse_kind(node, "a table { NAME = \"value\" }", err);
 	for (const struct toml *item = node->child; item != NULL; item = item->next) {
 		if (item->kind != TOML_STRING)
-			return refuse_kind(item, "a string", err);
+			return config_refuse_kind(item, "a string", err);
 		if (!entry_is_env_name(item->key))
 			return err_set(err, ERR_CONFIG, "'%.64s' is not a name of a variable",
 			               item->key);
-		if (has_nul(item))
+		if (config_has_nul(item))
 			return err_set(err, ERR_CONFIG, "'%s' holds a NUL", item->key);
 		strings_set(field, item->key, item->str);
 	}
@@ -146,8 +159,7 @@ static const struct key *find_key(const struct key *keys, const char *name)
 	return NULL;
 }
 
-/* Names the file and line of what is in err. */
-static int blame(const struct place *place, int line, struct err *err)
+int config_blame(const struct config_place *place, int line, struct err *err)
 {
 	err_wrap(err, "%s:%d", place->file, line);
 	if (err != NULL)
@@ -155,7 +167,7 @@ static int blame(const struct place *place, int line, struct err *err)
 	return -1;
 }
 
-static int refuse_unknown(const struct place *place, const struct toml *node,
+int config_refuse_unknown(const struct config_place *place, const struct toml *node,
                           const char *const *known, struct err *err)
 {
 	const char *near = opt_nearest(node->key, known);
@@ -166,7 +178,7 @@ static int refuse_unknown(const struct place *place, const struct toml *node,
 	        place->section[0] != '\0' ? " in " : "", place->section,
 	        near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
 	        near != NULL ? "'?)" : "");
-	return blame(place, node->line, err);
+	return config_blame(place, node->line, err);
 }
 
 /* Adds the names of keys, and of the limits when asked, to a list that ends with NULL. */
@@ -182,7 +194,7 @@ static void list_names(const struct key *keys, bool limits, const char **names)
 	names[count] = NULL;
 }
 
-static int read_daemon(struct config *config, struct place *place, const struct toml *table,
+static int read_daemon(struct config *config, struct config_place *place, const struct toml *table,
                        struct err *err)
 {
 	const char *names[KEYS_MOST];
@@ -194,14 +206,14 @@ static int read_daemon(struct config *config, struct place *place, const struct 
 
 		if (key == NULL) {
 			list_names(daemon_keys, false, names);
-			return refuse_unknown(place, node, names, err);
+			return config_refuse_unknown(place, node, names, err);
 		}
 		if (key->read((char *)config + key->offset, node, err) < 0)
-			return blame(place, node->line, err);
+			return config_blame(place, node->line, err);
 		if (!str_eq(node->key, "user"))
 			continue;
 		if (user_parse(config->daemon_user, &user, err) < 0)
-			return blame(place, node->line, err);
+			return config_blame(place, node->line, err);
 		config->has_daemon_user = true;
 	}
 	return 0;
@@ -214,12 +226,12 @@ static int read_limit(struct limits *limits, const struct limit *limit, const st
 		return limits_set_number(limits, limit, (double)node->num, err);
 	if (node->kind == TOML_FLOAT)
 		return limits_set_number(limits, limit, node->real, err);
-	if (node->kind == TOML_STRING && !has_nul(node))
+	if (node->kind == TOML_STRING && !config_has_nul(node))
 		return limits_set_text(limits, limit, node->str, err);
-	return refuse_kind(node, "a number or a string", err);
+	return config_refuse_kind(node, "a number or a string", err);
 }
 
-static int read_profile_key(struct profile *profile, const struct place *place,
+static int read_profile_key(struct profile *profile, const struct config_place *place,
                             const struct toml *node, struct err *err)
 {
 	const struct limit *limit = limits_find(node->key);
@@ -229,14 +241,14 @@ static int read_profile_key(struct profile *profile, const struct place *place,
 
 	if (limit == NULL && key == NULL) {
 		list_names(profile_keys, true, names);
-		return refuse_unknown(place, node, names, err);
+		return config_refuse_unknown(place, node, names, err);
 	}
 	if (limit != NULL)
 		r = read_limit(&profile->spec.limits, limit, node, err);
 	else
 		r = key->read((char *)profile + key->offset, node, err);
 	if (r < 0 || spec_validate(&profile->spec, err) < 0)
-		return blame(place, node->line, err);
+		return config_blame(place, node->line, err);
 	return 0;
 }
 
@@ -262,27 +274,27 @@ static struct profile *enter_profile(struct config *config, const char *name)
 	return &config->profiles[config->profile_count++];
 }
 
-static int read_profile(struct config *config, struct place *place, const struct toml *table,
+static int read_profile(struct config *config, struct config_place *place, const struct toml *table,
                         struct err *err)
 {
 	char section[LIMIT_NAME_LEN + 16];
 	struct profile *profile;
 
 	if (table->kind != TOML_TABLE) {
-		refuse_kind(table, "a table [sandboxes.NAME]", err);
-		return blame(place, table->line, err);
+		config_refuse_kind(table, "a table [sandboxes.NAME]", err);
+		return config_blame(place, table->line, err);
 	}
 	if (!str_is_name(table->key)) {
 		err_set(err, ERR_CONFIG,
 		        "'%.64s' is not a name for a profile: at most %d of a-z "
 		        "0-9 . _ -",
 		        table->key, LIMIT_NAME_LEN);
-		return blame(place, table->line, err);
+		return config_blame(place, table->line, err);
 	}
 	snprintf(section, sizeof(section), "[sandboxes.%s]", table->key);
 	profile = enter_profile(config, table->key);
 	for (const struct toml *node = table->child; node != NULL; node = node->next) {
-		struct place inner = {.file = place->file, .section = section};
+		struct config_place inner = {.file = place->file, .section = section};
 
 		if (read_profile_key(profile, &inner, node, err) < 0)
 			return -1;
@@ -290,8 +302,8 @@ static int read_profile(struct config *config, struct place *place, const struct
 	return 0;
 }
 
-static int read_profiles(struct config *config, struct place *place, const struct toml *table,
-                         struct err *err)
+static int read_profiles(struct config *config, struct config_place *place,
+                         const struct toml *table, struct err *err)
 {
 	for (const struct toml *node = table->child; node != NULL; node = node->next) {
 		if (read_profile(config, place, node, err) < 0)
@@ -300,21 +312,33 @@ static int read_profiles(struct config *config, struct place *place, const struc
 	return 0;
 }
 
+static const struct {
+	const char *name;
+	int (*read)(struct config *config, struct config_place *place, const struct toml *table,
+	            struct err *err);
+} sections[] = {
+	{"daemon", read_daemon},
+	{"network", config_read_network},
+	{"environments", config_read_environments},
+	{"sandboxes", read_profiles},
+};
+
 static int read_section(struct config *config, const char *file, const struct toml *node,
                         struct err *err)
 {
-	static const char *const sections[] = {"daemon", "sandboxes", NULL};
-	struct place place = {.file = file, .section = ""};
-	bool daemon = str_eq(node->key, "daemon");
+	struct config_place place = {.file = file, .section = ""};
+	const char *names[ARRAY_LEN(sections) + 1] = {NULL};
 
-	if (!daemon && !str_eq(node->key, "sandboxes"))
-		return refuse_unknown(&place, node, sections, err);
-	if (node->kind != TOML_TABLE) {
-		refuse_kind(node, "a table", err);
-		return blame(&place, node->line, err);
+	for (size_t i = 0; i < ARRAY_LEN(sections); i++) {
+		names[i] = sections[i].name;
+		if (!str_eq(sections[i].name, node->key))
+			continue;
+		if (node->kind == TOML_TABLE)
+			return sections[i].read(config, &place, node, err);
+		config_refuse_kind(node, "a table", err);
+		return config_blame(&place, node->line, err);
 	}
-	return daemon ? read_daemon(config, &place, node, err)
-	              : read_profiles(config, &place, node, err);
+	return config_refuse_unknown(&place, node, names, err);
 }
 
 void config_init(struct config *config)
@@ -331,6 +355,10 @@ void config_done(struct config *config)
 	for (size_t i = 0; i < config->profile_count; i++)
 		spec_done(&config->profiles[i].spec);
 	free(config->profiles);
+	for (size_t i = 0; i < config->environment_count; i++)
+		environment_free(config->environments[i]);
+	free(config->environments);
+	strings_done(&config->resolvers);
 	*config = (struct config){0};
 }
 
@@ -386,6 +414,14 @@ static void print_key(struct buf *out, const char *name, const char *value, cons
 	must(buf_printf(out, "#%-26s # %s\n", line, about) == 0);
 }
 
+static const struct {
+	const char *name, *text, *about;
+} environment_lines[] = {
+#define ENVIRONMENT_KEY(key, kind, field, text, about) {key, text, about},
+#include "model/config.def"
+#undef ENVIRONMENT_KEY
+};
+
 char *config_default_text(void)
 {
 	struct buf out;
@@ -397,6 +433,14 @@ char *config_default_text(void)
 	              "the # to\n# change it. Unknown keys are errors.\n\n[daemon]\n") == 0);
 	for (const struct key *key = daemon_keys; key->name != NULL; key++)
 		print_key(&out, key->name, key->text, key->about);
+	must(buf_puts(&out, "\n[network]\n") == 0);
+	print_key(&out, "resolvers", "[]",
+	          "who is asked for names: [\"ADDRESS\"]; []: those of this machine");
+	must(buf_puts(&out, "\n# One table an environment: `cloche run --network NAME`.\n"
+	                    "#[environments.example]\n") == 0);
+	for (size_t i = 0; i < ARRAY_LEN(environment_lines); i++)
+		print_key(&out, environment_lines[i].name, environment_lines[i].text,
+		          environment_lines[i].about);
 	must(buf_puts(&out, "\n# One table a profile: `cloche run --profile NAME`. Values that are "
 	                    "not given are these.\n[sandboxes.default]\n") == 0);
 	for (const struct key *key = profile_keys; key->name != NULL; key++)

@@ -5,10 +5,13 @@
  */
 #pragma once
 
+#include "base/addr.h"
 #include "base/base.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "model/environment.h"
 #include "model/spec.h"
+#include "model/strings.h"
 
 struct profile {
 	struct spec spec; /* spec.profile is the profile's name */
@@ -21,6 +24,9 @@ struct config {
 	enum log_level log_level;
 	struct profile *profiles; /* "default" is always there, first */
 	size_t profile_count;
+	struct environment **environments;
+	size_t environment_count;
+	struct strings resolvers; /* "ADDRESS" or "ADDRESS:PORT"; empty: those of this machine */
 };
 
 /* The built-in values. */
@@ -38,5 +44,9 @@ const struct profile *config_profile(const struct config *config, const char *na
 /* As config_profile, but ERR_NOT_FOUND with the nearest name. */
 int config_find_profile(const struct config *config, const char *name, const struct profile **ret,
                         struct err *err) NODISCARD;
+/* An entry of `resolvers`; port 53 without one. */
+bool config_parse_resolver(const char *text, struct addr *ret_addr, uint16_t *ret_port) NODISCARD;
+/* An environment of the file, or a built-in one; NULL when there is none of that name. */
+const struct environment *config_environment(const struct config *config, const char *name);
 /* A commented file that changes nothing, for `cloche setup`; the caller frees. */
 char *config_default_text(void) NODISCARD;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/addr.h"
+#include "base/id.h"
+#include "base/limits.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/domain.h"
@@ -107,6 +109,21 @@ void environment_freep(struct environment **environment)
 {
 	environment_free(*environment);
 	*environment = NULL;
+}
+
+int environment_check_name(const char *name, struct err *err)
+{
+	char shown[64];
+
+	if (environment_builtin(name) != NULL)
+		return err_set(err, ERR_CONFLICT,
+		               "environment '%s' is built in: choose another name", name);
+	if (str_is_name(name) && !id_is_valid(name, "en"))
+		return 0;
+	str_escape(shown, sizeof(shown), name, strlen(name));
+	return err_set(err, ERR_INVALID,
+	               "'%s' is not a name for an environment: at most %d of a-z 0-9 . _ -", shown,
+	               LIMIT_NAME_LEN);
 }
 
 int environment_parse_cidrs(const char *what, const struct strings *list, struct strings *ret,

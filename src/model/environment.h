@@ -58,6 +58,8 @@ struct environment *environment_copy(const struct environment *environment);
 void environment_free(struct environment *environment);
 void environment_freep(struct environment **environment);
 
+/* A name that a new one may have: not that of a built-in one. */
+int environment_check_name(const char *name, struct err *err) NODISCARD;
 /* Brings the lists to their normal forms, or says what is wrong: ERR_INVALID with the member, the
  * positions of every bad entry and the reason of the first. */
 int environment_normalise(struct environment *environment, struct err *err) NODISCARD;

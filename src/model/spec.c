@@ -4,7 +4,9 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/domain.h"
 #include "model/entry.h"
+#include "model/environment.h"
 #include "model/user.h"
 
 static const uint64_t TTL_LEAST_MS = 1000;
@@ -50,8 +52,9 @@ static void drop_mounts(struct spec *spec)
 static void for_each_text(struct spec *spec, void (*visit)(char **field))
 {
 	char **fields[] = {
-		&spec->name, &spec->profile,  &spec->runtime,      &spec->image,   &spec->user,
-		&spec->cwd,  &spec->hostname, &spec->disk_backend, &spec->network,
+		&spec->name,    &spec->profile,      &spec->runtime,  &spec->image,
+		&spec->user,    &spec->cwd,          &spec->hostname, &spec->disk_backend,
+		&spec->network, &spec->network_mode,
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
@@ -75,6 +78,8 @@ void spec_done(struct spec *spec)
 	for_each_text(spec, drop_text);
 	strings_done(&spec->labels);
 	strings_done(&spec->env);
+	strings_done(&spec->allow);
+	strings_done(&spec->allow_cidrs);
 	drop_mounts(spec);
 	*spec = (struct spec){0};
 }
@@ -85,6 +90,10 @@ void spec_copy(struct spec *to, const struct spec *from)
 	for_each_text(to, renew_text);
 	to->labels = (struct strings){0};
 	to->env = (struct strings){0};
+	to->allow = (struct strings){0};
+	to->allow_cidrs = (struct strings){0};
+	strings_copy(&to->allow, &from->allow);
+	strings_copy(&to->allow_cidrs, &from->allow_cidrs);
 	strings_copy(&to->labels, &from->labels);
 	strings_copy(&to->env, &from->env);
 	to->mounts = NULL;
@@ -179,12 +188,8 @@ static bool is_within(const char *path, const char *base)
 	return strncmp(path, base, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-static int check_target(const struct spec *spec, size_t at, struct err *err)
+int spec_check_target(const char *target, struct err *err)
 {
-	const char *target = spec->mounts[at].target;
-
-	if (target == NULL)
-		return err_set(err, ERR_INVALID, "mount %zu has no target", at + 1);
 	if (spec_check_path("mount target", target, err) < 0)
 		return -1;
 	if (str_eq(target, "/"))
@@ -195,6 +200,17 @@ static int check_target(const struct spec *spec, size_t at, struct err *err)
 			               "mount target '%.100s' would change the sandbox's own %s",
 			               target, taken_targets[i]);
 	}
+	return 0;
+}
+
+static int check_target(const struct spec *spec, size_t at, struct err *err)
+{
+	const char *target = spec->mounts[at].target;
+
+	if (target == NULL)
+		return err_set(err, ERR_INVALID, "mount %zu has no target", at + 1);
+	if (spec_check_target(target, err) < 0)
+		return -1;
 	for (size_t i = 0; i < at; i++) {
 		if (str_eq(spec->mounts[i].target, target))
 			return err_set(err, ERR_INVALID, "mount target '%.100s' is given twice",
@@ -249,10 +265,38 @@ static bool is_hostname(const char *name)
 	return true;
 }
 
+static int check_network(const struct spec *spec, struct err *err)
+{
+	struct strings made = {0};
+	enum environment_mode mode;
+	int r = 0;
+
+	if (spec->network == NULL || !str_is_name(spec->network))
+		return err_set(err, ERR_INVALID,
+		               "network '%.63s' is not the name of an environment",
+		               spec->network != NULL ? spec->network : "");
+	if (spec->network_mode != NULL && !environment_mode_from(spec->network_mode, &mode))
+		return err_set(err, ERR_INVALID,
+		               "network mode '%.32s' is none of enforce, record, ask",
+		               spec->network_mode);
+	if (spec->allow.count > 0)
+		r = domain_parse_list("allow", &spec->allow, &made, err);
+	if (r == 0 && spec->allow_cidrs.count > 0)
+		r = environment_parse_cidrs("allowCidrs", &spec->allow_cidrs, &made, err);
+	strings_done(&made);
+	return r;
+}
+
+int spec_normalise(struct spec *spec, struct err *err)
+{
+	if (domain_parse_list("allow", &spec->allow, &spec->allow, err) < 0)
+		return -1;
+	return environment_parse_cidrs("allowCidrs", &spec->allow_cidrs, &spec->allow_cidrs, err);
+}
+
 static int check_texts(const struct spec *spec, struct err *err)
 {
 	static const char *const runtimes[] = {"native", NULL};
-	static const char *const networks[] = {"none", NULL};
 	struct user_ref user;
 
 	if (spec->name != NULL && spec_check_name(spec->name, err) < 0)
@@ -268,7 +312,7 @@ static int check_texts(const struct spec *spec, struct err *err)
 		return err_set(err, ERR_INVALID, "hostname: at most %d letters, digits and '-'",
 		               LIMIT_NAME_LEN);
 	if (check_choice("runtime", spec->runtime, runtimes, ERR_UNSUPPORTED, err) < 0 ||
-	    check_choice("network", spec->network, networks, ERR_UNSUPPORTED, err) < 0)
+	    check_network(spec, err) < 0)
 		return -1;
 	return check_choice("disk backend", spec->disk_backend, disk_backends, ERR_INVALID, err);
 }

@@ -20,13 +20,16 @@ struct mount {
 struct spec {
 	char *name; /* unique among sandboxes; NULL: known by id only */
 	char *profile;
-	char *runtime;         /* "native" */
-	char *image;           /* "host" or the name of an imported one */
-	char *user;            /* see model/user.h */
-	char *cwd;             /* absolute */
-	char *hostname;        /* NULL: derived from name or id by whoever launches */
-	char *disk_backend;    /* "auto", "quota", "loop", "tmpfs", "sampled" */
-	char *network;         /* "none" */
+	char *runtime;        /* "native" */
+	char *image;          /* "host" or the name of an imported one */
+	char *user;           /* see model/user.h */
+	char *cwd;            /* absolute */
+	char *hostname;       /* NULL: derived from name or id by whoever launches */
+	char *disk_backend;   /* "auto", "quota", "loop", "tmpfs", "sampled" */
+	char *network;        /* name of an environment; "none" */
+	char *network_mode;   /* "enforce", "record", "ask"; NULL: the environment's */
+	struct strings allow; /* domains on top of the environment's */
+	struct strings allow_cidrs;
 	struct strings labels; /* key=value */
 	struct strings env;    /* NAME=value */
 	struct limits limits;
@@ -51,10 +54,15 @@ void spec_add_mount(struct spec *spec, const char *source, const char *grant, co
 
 /* Everything that can be known without looking at the machine: names, user form, absolute and
  * clean paths, mount targets, env, labels, limits, ttl. ERR_INVALID (ERR_UNSUPPORTED for a
- * runtime or network this version does not have) with the member and the reason. */
+ * runtime this version does not have) with the member and the reason. Whether there is such an
+ * image or environment is not known here. */
 int spec_validate(const struct spec *spec, struct err *err) NODISCARD;
+/* Brings the lists of domains and ranges to their normal forms. ERR_INVALID with the positions. */
+int spec_normalise(struct spec *spec, struct err *err) NODISCARD;
 /* Parts of it, for requests that change one thing. name: also refuses what looks like an id. */
 int spec_check_name(const char *name, struct err *err) NODISCARD;
 int spec_check_ttl(uint64_t ttl_ms, struct err *err) NODISCARD;
 /* Absolute, no empty, "." or ".." component, no control characters, not too long. */
 int spec_check_path(const char *what, const char *path, struct err *err) NODISCARD;
+/* Where a mount may go: such a path, and none that would hide what a sandbox needs. */
+int spec_check_target(const char *target, struct err *err) NODISCARD;

@@ -28,7 +28,7 @@ describe('bad input', () => {
 		['POST', '/sandboxes', { image: 'nosuch' }, 404, /nosuch/],
 		['POST', '/sandboxes', { profile: 'nosuch' }, 404, /nosuch/],
 		['POST', '/sandboxes', { runtime: 'docker' }, [400, 501], /docker|runtime/],
-		['POST', '/sandboxes', { network: 'full' }, [400, 501], /network|full/],
+		['POST', '/sandboxes', { network: 'Full!' }, [400], /network/],
 		['POST', '/sandboxes', { diskBackend: 'floppy' }, 400, /floppy|disk/],
 		['POST', '/sandboxes', { ttl: -1 }, 400, /ttl/],
 		['POST', '/sandboxes', { env: { 'A=B': 'x' } }, 400, /env|A=B/],

@@ -159,8 +159,8 @@ TEST(values_that_make_no_sense)
 	CHECK_STR(parse(P "\nuser = \"A B\"\n"),
 	          "config.toml:3: user 'A B' is neither a name, nor uid, nor uid:gid");
 	CHECK_STR(parse(P "runtime = \"vm\"\n"), "config.toml:2: runtime 'vm' is not known here");
-	CHECK_STR(parse(P "network = \"full\"\n"),
-	          "config.toml:2: network 'full' is not known here");
+	CHECK_STR(parse(P "network = \"Full!\"\n"),
+	          "config.toml:2: network 'Full!' is not the name of an environment");
 	CHECK_STR(parse(P "image = \"\"\n"), "config.toml:2: 'image' is empty or holds a NUL");
 	CHECK_STR(parse(P "image = \"a\\u0000b\"\n"),
 	          "config.toml:2: 'image' is empty or holds a NUL");
@@ -254,4 +254,94 @@ TEST(files_are_loaded_and_may_be_missing)
 	CHECK_INT(config_load(&config, dir, ".", &err), -1);
 	CHECK_INT(err.code, ERR_CONFIG);
 	config_done(&config);
+}
+
+#define E "[environments.work]\n"
+
+TEST(environments_are_read)
+{
+	static const char text[] =
+		E "level = \"custom\"\nmode = \"ask\"\n"
+		  "allowed_domains = [\"Example.org\", \"*.example.net.\"]\n"
+		  "include_default_domains = true\ndenied_domains = [\"bad.example.net\"]\n"
+		  "ports = [8443, 443]\nallowed_cidrs = [\"10.0.0.0/8\"]\n"
+		  "denied_cidrs = [\"10.9.0.0/16\"]\negress_bytes = \"1G\"\negress_rate = 1000\n"
+		  "[network]\nresolvers = [\"192.0.2.1\", \"[::1]:5353\", \"192.0.2.2:53\"]\n";
+	const struct environment *work;
+	struct config config;
+
+	config_init(&config);
+	CHECK_INT(config_parse(&config, "config.toml", text, strlen(text), &err), 0);
+	work = config_environment(&config, "work");
+	CHECK(work != NULL);
+	CHECK_INT(work->mode, ENVIRONMENT_ASK);
+	CHECK_STR(work->origin, "config");
+	CHECK_INT(work->domains.count, 2);
+	CHECK_STR(work->domains.items[1], "*.example.net");
+	CHECK(work->include_default);
+	CHECK_INT(work->port_count, 2);
+	CHECK_INT(work->ports[1], 8443);
+	CHECK_INT(work->egress_bytes, 1ULL << 30);
+	CHECK_INT(work->egress_rate, 1000);
+	CHECK_INT(config.resolvers.count, 3);
+	CHECK(config_environment(&config, "trusted") == environment_builtin("trusted"));
+	CHECK(config_environment(&config, "other") == NULL);
+	config_done(&config);
+}
+
+TEST(any_is_null_and_nothing_is_nothing)
+{
+	static const char text[] =
+		E "allowed_domains = \"any\"\nports = \"any\"\n[environments.shut]\nports = []\n";
+	const struct environment *environment;
+	struct config config;
+
+	config_init(&config);
+	CHECK_INT(config_parse(&config, "config.toml", text, strlen(text), &err), 0);
+	environment = config_environment(&config, "work");
+	CHECK(environment->domains_any && environment->ports_any);
+	environment = config_environment(&config, "shut");
+	CHECK(!environment->domains_any && !environment->ports_any);
+	CHECK_INT(environment->port_count, 0);
+	config_done(&config);
+}
+
+TEST(environments_that_make_no_sense)
+{
+	CHECK_HAS(
+		parse(E "allowed_domain = []\n"),
+		"config.toml:2: unknown key 'allowed_domain' in [environments.work] (did you mean "
+		"'allowed_domains'?)");
+	CHECK_HAS(parse(E "allowed_domains = [\"a.org\", \"b\", \"10.0.0.1\"]\n"),
+	          "config.toml:1: allowedDomains: entry 2-3: 'b'");
+	CHECK_HAS(parse(E "level = \"some\"\n"), "config.toml:2: 'level' is none of");
+	CHECK_HAS(parse(E "ports = [443, \"x\"]\n"), "config.toml:2: ports: entry 2");
+	CHECK_HAS(parse("[environments.none]\n"), "built in");
+	CHECK_HAS(parse("[environments.'A B']\n"), "not a name");
+	CHECK_HAS(parse("[environments]\nx = 1\n"), "config.toml:2: 'x' is");
+	CHECK_HAS(parse(E "level = \"trusted\"\nallowed_domains = [\"a.org\"]\n"),
+	          "no meaning under level trusted");
+	CHECK_HAS(parse("[network]\nresolvers = [\"192.0.2.1\", \"x\"]\n"),
+	          "config.toml:2: resolvers: entry 2");
+	CHECK_HAS(parse("[network]\nresolver = []\n"), "did you mean 'resolvers'");
+	CHECK_HAS(parse(P "allow = [\"a.org\", \"b\"]\n"), "config.toml:2: allow: entry 2");
+	CHECK_HAS(parse(P "allow_cidrs = [\"10.0.0.1/8\"]\n"), "allowCidrs: entry 1");
+}
+
+TEST(resolvers_have_a_port_or_53)
+{
+	static const char *const bad[] = {
+		"",      "x",    "192.0.2.1:",     "192.0.2.1:0", "192.0.2.1:65536",
+		"[::1]", "[::1", "[192.0.2.1]:53", "::1:x"};
+	struct addr addr;
+	uint16_t port;
+
+	CHECK(config_parse_resolver("192.0.2.1", &addr, &port));
+	CHECK_INT(port, 53);
+	CHECK(config_parse_resolver("[::1]:5353", &addr, &port));
+	CHECK_INT(port, 5353);
+	CHECK(config_parse_resolver("::1", &addr, &port));
+	CHECK_INT(port, 53);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		CHECK(!config_parse_resolver(bad[i], &addr, &port));
 }

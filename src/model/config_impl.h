@@ -1,0 +1,28 @@
+/* What the readers of config.toml's sections share. */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+#include "base/toml.h"
+#include "model/config.h"
+
+/* Where a message points. */
+struct config_place {
+	const char *file;
+	const char *section; /* "[sandboxes.default]"; "" at the top */
+};
+
+/* Each returns -1 with err filled. */
+int config_refuse_kind(const struct toml *node, const char *expected, struct err *err);
+int config_refuse_unknown(const struct config_place *place, const struct toml *node,
+                          const char *const *known, struct err *err);
+/* Names the file and line of what is in err. */
+int config_blame(const struct config_place *place, int line, struct err *err);
+/* Replaces what the list holds; refuses what is no array of strings. */
+int config_read_strings(struct strings *list, const struct toml *node, struct err *err) NODISCARD;
+bool config_has_nul(const struct toml *node);
+
+int config_read_network(struct config *config, struct config_place *place, const struct toml *table,
+                        struct err *err) NODISCARD;
+int config_read_environments(struct config *config, struct config_place *place,
+                             const struct toml *table, struct err *err) NODISCARD;
