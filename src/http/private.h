@@ -44,7 +44,11 @@ struct request {
 	struct loop_source watch; /* hang-up of a suspended connection */
 
 	struct buf body;
-	size_t dropped; /* bytes of it that nobody wants any more */
+	size_t dropped;             /* bytes of it that nobody wants any more */
+	bool is_early;              /* the answer came before the end of the body: early.h */
+	bool is_told;               /* and was sent without the library */
+	struct buf early;           /* its document */
+	struct loop_timer patience; /* with the rest of the body */
 	request_on_body on_body;
 	request_on_chunk on_chunk;
 	void *body_ctx;
@@ -76,6 +80,8 @@ struct server {
 	struct loop_timer again;
 };
 
+/* An answer with this status was sent. */
+void server_count_answer(struct server *server, int status);
 /* A resumed connection waits for the next MHD_run, and the library has no way to ask for it. */
 void server_wake(struct server *server);
 

@@ -12,11 +12,11 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "http/early.h"
 
 enum {
 	REQUEST_MAGIC = 0x72657173,
 	STREAM_BLOCK_BYTES = 64 * 1024,
-	DROPPED_BYTES_MAX = 8 * 1024 * 1024,
 };
 
 struct request *request_begin(struct server *server, struct MHD_Connection *connection,
@@ -59,6 +59,7 @@ void request_unref(struct request *request)
 	}
 	mem_freep(&request->headers);
 	buf_done(&request->body);
+	early_done(request);
 	if (request->response)
 		MHD_destroy_response(request->response);
 	mem_freep(&request->method);
@@ -203,6 +204,7 @@ void request_over(struct request *request, bool gone)
 {
 	request_ref(request);
 	loop_remove(&request->watch);
+	early_done(request);
 	request->suspended = false;
 	if (!request->ended) {
 		request->ended = true;
@@ -272,11 +274,8 @@ void request_body_more(struct request *request)
 static size_t take_bytes(struct request *request, const char *bytes, size_t len)
 {
 	if (request->response) {
-		/* Answered already: the rest is read and dropped, so that the answer is seen. A
-		 * file may be as large as it was announced, a small document not endless. */
-		request->dropped += len;
-		if (request->mode == REQUEST_WHOLE && request->dropped > DROPPED_BYTES_MAX)
-			request->cut = true;
+		/* Answered already: the rest is read and dropped, so that the answer is seen. */
+		early_drop(request, len);
 		return len;
 	}
 	if (request->mode == REQUEST_CHUNKS)
@@ -289,6 +288,7 @@ static size_t take_bytes(struct request *request, const char *bytes, size_t len)
 static void body_complete(struct request *request)
 {
 	request->phase = REQUEST_READ;
+	request->cut |= request->is_told; /* it has its answer */
 	if (request->response)
 		return;
 	if (request->mode == REQUEST_CHUNKS) {
@@ -336,6 +336,7 @@ static enum MHD_Result queue(struct request *request)
 	struct MHD_Response *response = take_ptr(request->response);
 	enum MHD_Result result;
 
+	early_done(request);
 	for (size_t i = 0; i < request->header_count; i++) {
 		if (MHD_add_response_header(response, request->headers[i].name,
 		                            request->headers[i].value) != MHD_YES)
@@ -344,8 +345,7 @@ static enum MHD_Result queue(struct request *request)
 	}
 	request->phase = REQUEST_QUEUED;
 	result = MHD_queue_response(request->connection, (unsigned)request->status, response);
-	if (request->server->config.answered && request->status >= 100 && request->status < 600)
-		request->server->config.answered[request->status / 100]++;
+	server_count_answer(request->server, request->status);
 	MHD_destroy_response(response);
 	return result;
 }
@@ -407,6 +407,7 @@ void request_answer(struct request *request, int status, const char *type, const
 	response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)bytes,
 	                                           MHD_RESPMEM_MUST_COPY);
 	answer(request, status, type, response);
+	early_answer(request, bytes, len);
 }
 
 static ssize_t on_reader(void *cls, uint64_t position, char *to, size_t max)

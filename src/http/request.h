@@ -51,8 +51,9 @@ uint64_t request_body_length(const struct request *request);
 /* --- answer: exactly one of these, later ones are ignored --- */
 /* Before the answer; both strings are copied. */
 void request_add_header(struct request *request, const char *name, const char *value);
-/* bytes are copied; type may be NULL when there is no body. An answer given while a streamed
- * body still arrives is sent after the rest of it was read and dropped. */
+/* bytes are copied; type may be NULL when there is no body. An answer given while a body still
+ * arrives is sent after the rest of it was read and dropped; an error is sent earlier when the rest
+ * is long, and the connection closed. */
 void request_answer(struct request *request, int status, const char *type, const void *bytes,
                     size_t len);
 

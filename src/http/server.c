@@ -60,6 +60,12 @@ void server_wake(struct server *server)
 	loop_timer_in(server->loop, &server->timer, 0, on_due, server);
 }
 
+void server_count_answer(struct server *server, int status)
+{
+	if (server->config.answered && status >= 100 && status < 600)
+		server->config.answered[status / 100]++;
+}
+
 static int connection_fd(struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *info =

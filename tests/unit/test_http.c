@@ -300,6 +300,74 @@ TEST(a_body_waits_for_room)
 	tear_down();
 }
 
+/* Sends zeros until the server closes or `most` were taken; returns how many. */
+static size_t flood(int fd, size_t most)
+{
+	static char block[64 * 1024];
+	size_t sent = 0;
+
+	while (sent < most) {
+		ssize_t n = write(fd, block, MIN(sizeof(block), most - sent));
+
+		if (n < 0 && errno != EAGAIN)
+			break;
+		sent += (size_t)MAX(n, 0);
+		run();
+	}
+	return sent;
+}
+
+TEST(an_error_does_not_wait_for_the_end_of_a_body)
+{
+	set_up();
+	int fd = dial();
+
+	/* nearly there: the rest is dropped, and the connection goes on */
+	CHECK_STR(talk(fd, "PUT /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 2097152\r\n\r\n"),
+	          "");
+	CHECK_INT(flood(fd, 2097152), 2097152);
+	CHECK_HAS(talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\n\r\n"), "404 ");
+	/* a long way to go: told at once, and closed after a while of listening */
+	CHECK_STR(talk(fd, "PUT /nothing HTTP/1.1\r\nHost: x\r\n"
+	                   "Content-Length: 1099511627776\r\n\r\n"),
+	          "");
+	CHECK_INT(flood(fd, 6 << 20), 6 << 20);
+	const char *answer = talk(fd, "");
+	CHECK_HAS(answer, "HTTP/1.1 404 Not Found\r\n");
+	CHECK_HAS(answer, "Connection: close\r\n");
+	CHECK_HAS(answer, "Content-Type: text/plain\r\n");
+	CHECK_HAS(answer, "\r\n\r\n/nothing");
+	CHECK(flood(fd, 256 << 20) < 100 << 20);
+	close(fd);
+	tear_down();
+}
+
+TEST(an_error_reaches_a_client_that_sends_slowly)
+{
+	set_up();
+	int fd = dial();
+	char answer[512];
+	ssize_t n = -1;
+
+	CHECK_STR(talk(fd, "PUT /nothing HTTP/1.1\r\nHost: x\r\n"
+	                   "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+	          "");
+	for (int i = 0; n < 0 && i < 100; i++) {
+		CHECK(loop_step(loop, 100) >= 0);
+		n = read(fd, answer, sizeof(answer) - 1);
+	}
+	CHECK(n > 0);
+	answer[MAX(n, 0)] = '\0';
+	CHECK_HAS(answer, "HTTP/1.1 404 ");
+	/* the end of the body is the end of the connection */
+	CHECK_INT(write(fd, "0\r\n\r\n", 5), 5);
+	run();
+	CHECK_INT(read(fd, answer, sizeof(answer)), 0);
+	CHECK_INT(ended, 1);
+	close(fd);
+	tear_down();
+}
+
 TEST(a_slow_reader_slows_the_stream)
 {
 	static char block[64 * 1024];
