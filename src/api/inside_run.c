@@ -132,8 +132,8 @@ static int finish(struct inside_run *run, const struct outlog_record *record, st
 	if (end.signal == 0 && end.code == 0)
 		return INSIDE_END;
 	if (end.signal != 0)
-		return err_set(err, ERR_UNAVAILABLE, "the file operation was ended: %s",
-		               end.reason);
+		return err_set(err, str_eq(end.reason, "disk") ? ERR_NO_SPACE : ERR_UNAVAILABLE,
+		               "the file operation was ended: %s", end.reason);
 	inside_parse_error((const char *)buf_head(&run->complaint), buf_len(&run->complaint), err);
 	return -1;
 }

@@ -29,6 +29,7 @@
 #include "daemon/notes.h"
 #include "daemon/pool.h"
 #include "daemon/reconcile.h"
+#include "daemon/sampler.h"
 #include "daemon/sweep.h"
 #include "http/server.h"
 #include "model/config.h"
@@ -260,6 +261,7 @@ static void on_ready(const struct err *err, void *ctx)
 	event_done(&event);
 	gallery_sweep(daemon->gallery);
 	sweep_start(daemon->fleet);
+	sampler_start(daemon->fleet);
 	/* Not at once: a daemon that was started for one job has it done before it makes a stock.
 	 */
 	loop_timer_in(daemon->loop, &daemon->fill, FILL_AFTER_MS, on_fill, daemon);
@@ -301,6 +303,7 @@ static void finish(struct daemon *daemon)
 	server_free(daemon->server);
 	if (daemon->fleet) {
 		sweep_stop(daemon->fleet);
+		sampler_stop(daemon->fleet);
 		fleet_shut(daemon->fleet);
 	}
 	loop_timer_stop(&daemon->fill);

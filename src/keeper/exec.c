@@ -343,7 +343,7 @@ static const char *find_reason(const struct exec *exec)
 		return "oom";
 	if (is_failure && meter->usage.pids_denied > exec->pids_denied_before)
 		return "pids";
-	if (is_failure && meter->disk.is_full)
+	if (is_failure && (meter->disk.is_full || exec->exit_signal == SIGXFSZ))
 		return "disk";
 	return exec->exit_signal ? "signal" : "exited";
 }
@@ -437,16 +437,31 @@ int exec_signal(struct exec *exec, int number, struct err *err)
 }
 
 /* Asks init with the work group frozen, so that nothing forks away meanwhile. */
-static int kill_frozen(struct keeper *keeper, struct wire_out *out, struct err *err)
+/* Freezes the work group; may be nested. False: nothing holds it still. */
+static bool hold_still(struct keeper *keeper)
 {
 	const struct cgroup *cgroup = &keeper->launch.cgroup;
-	bool is_frozen = cgroup->version != 0 &&
-	                 cgroup_freeze(cgroup, CGROUP_WORK, true, FREEZE_TIMEOUT_MS) >= 0;
-	wire_put_u64(out, FIELD_MORE, !is_frozen); /* chase forks when nothing holds them still */
-	int r = keeper_ask_init(keeper, out, err);
-	if (cgroup->version != 0 &&
-	    cgroup_freeze(cgroup, CGROUP_WORK, false, FREEZE_TIMEOUT_MS) < 0)
+	if (keeper->holds++ == 0)
+		keeper->is_frozen = cgroup->version != 0 && cgroup_freeze(cgroup, CGROUP_WORK, true,
+		                                                          FREEZE_TIMEOUT_MS) >= 0;
+	return keeper->is_frozen;
+}
+
+static void let_go(struct keeper *keeper)
+{
+	const struct cgroup *cgroup = &keeper->launch.cgroup;
+	if (--keeper->holds > 0 || cgroup->version == 0)
+		return;
+	if (cgroup_freeze(cgroup, CGROUP_WORK, false, FREEZE_TIMEOUT_MS) < 0)
 		log_warn("cannot thaw the sandbox", LOG_STR("sandbox", keeper->slot.id));
+}
+
+static int kill_frozen(struct keeper *keeper, struct wire_out *out, struct err *err)
+{
+	/* chase forks when nothing holds them still */
+	wire_put_u64(out, FIELD_MORE, !hold_still(keeper));
+	int r = keeper_ask_init(keeper, out, err);
+	let_go(keeper);
 	return r;
 }
 
@@ -492,6 +507,20 @@ int exec_kill(struct exec *exec, const char *reason, struct err *err)
 }
 
 void exec_conn_gone(struct keeper *keeper, struct conn *conn)
+void exec_kill_all(struct keeper *keeper, const char *reason)
+{
+	(void)hold_still(keeper); /* without a freezer each is chased */
+	for (struct exec *exec = keeper->execs; exec; exec = exec->next) {
+		struct err err = {0};
+		if (exec->state == EXEC_ENDED && exec->status_fd < 0)
+			continue;
+		if (exec_kill(exec, reason, &err) < 0)
+			log_warn("cannot end an exec", LOG_STR("exec", exec->id),
+			         LOG_STR("reason", reason), LOG_ERR(&err));
+	}
+	let_go(keeper);
+}
+
 {
 	for (struct exec *exec = keeper->execs; exec; exec = exec->next) {
 		if (exec->starter == conn)

@@ -59,7 +59,7 @@ int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err
 
 /* --- limits and deadlines --- */
 
-static void tell_limit(struct keeper *keeper, const char *reason, const char *detail)
+void keeper_tell_limit(struct keeper *keeper, const char *reason, const char *detail)
 {
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_K_LIMIT, 0);
@@ -75,13 +75,14 @@ void keeper_sample(struct keeper *keeper)
 	             keeper->launch.rootfs.disk_fd);
 	const struct meter *now = &keeper->meter;
 	if (now->usage.oom_kills > before.usage.oom_kills)
-		tell_limit(keeper, "oom", "a process was killed: the memory limit was reached");
+		keeper_tell_limit(keeper, "oom",
+		                  "a process was killed: the memory limit was reached");
 	if (now->usage.pids_denied > before.usage.pids_denied)
-		tell_limit(keeper, "pids",
-		           "a new process was refused: the limit on processes was reached");
+		keeper_tell_limit(keeper, "pids",
+		                  "a new process was refused: the limit on processes was reached");
 	if (now->disk.is_full && !before.disk.is_full)
-		tell_limit(keeper, "disk",
-		           "the disk limit was reached: bytes or inodes are used up");
+		keeper_tell_limit(keeper, "disk",
+		                  "the disk limit was reached: bytes or inodes are used up");
 }
 
 static bool has_running(const struct keeper *keeper)

@@ -302,6 +302,12 @@ static int on_meters(struct request *request, struct err *err)
 }
 
 static int on_deadline(struct request *request, struct err *err)
+static int on_disk(struct request *request, struct err *err)
+{
+	sampled_take(request->keeper, request->msg);
+	return 0;
+}
+
 {
 	keeper_set_deadline(request->keeper, wire_u64(request->msg, FIELD_DEADLINE_MS, 0));
 	return 0;
@@ -358,7 +364,8 @@ static const struct {
 	{WIRE_K_RESIZE, on_resize}, {WIRE_K_SIGNAL, on_signal},     {WIRE_K_KILL, on_kill},
 	{WIRE_K_ATTACH, on_attach}, {WIRE_K_ACK, on_ack},           {WIRE_K_EXECS, on_execs},
 	{WIRE_K_METERS, on_meters}, {WIRE_K_DEADLINE, on_deadline}, {WIRE_K_STOP, on_stop},
-	{WIRE_K_FORGET, on_forget}, {WIRE_K_CLAIM, on_claim},
+	{WIRE_K_FORGET, on_forget}, {WIRE_K_CLAIM, on_claim},       {WIRE_K_BIND, on_bind},
+	{WIRE_K_BOUND, on_bound},   {WIRE_K_DISK, on_disk},
 };
 
 static void dispatch(struct conn *conn, const struct wire_msg *msg)

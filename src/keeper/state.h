@@ -1,7 +1,7 @@
 /*
  * The running keeper, shared by its own files: keeper.c (life), serve.c (daemon connections),
- * exec.c and relay.c (commands and their streams), meter.c (usage and limits). One thread, one
- * loop.
+ * exec.c and relay.c (commands and their streams), claim.c (of a parked one), meter.c (usage and
+ * limits), sampled.c (a disk without a limit of its own). One thread, one loop.
  */
 #pragma once
 
@@ -78,6 +78,12 @@ struct exec {
 };
 
 struct keeper {
+/* What a disk that is only measured (disk_backend "sampled") may hold before commands are ended. */
+struct sampled {
+	uint64_t bytes, inodes; /* 0: the limit itself */
+	unsigned int failures;  /* in a row */
+};
+
 	struct loop *loop;
 	struct slot slot;
 	struct launch launch;
@@ -87,6 +93,9 @@ struct keeper {
 	size_t exec_count;
 	struct meter meter;
 	struct loop_timer sample, deadline, stop, accept_again;
+	struct sampled sampled;
+	unsigned int holds; /* who wants the work group frozen */
+	bool is_frozen;
 	uint8_t *bytes;        /* one received message */
 	uint64_t init_request; /* numbers of our requests to init */
 	uint64_t output_bytes;
@@ -103,6 +112,8 @@ void keeper_sample(struct keeper *keeper);
 /* A command starts: the next sample is due within the busy interval, however idle it was before. */
 void keeper_watch(struct keeper *keeper);
 /* Ends the wait of keeper_end as soon as the last command is gone. */
+/* An event: a limit acted. */
+void keeper_tell_limit(struct keeper *keeper, const char *reason, const char *detail);
 void keeper_exec_ended(struct keeper *keeper);
 void keeper_set_deadline(struct keeper *keeper, uint64_t deadline_ms);
 /* Sends to init and waits for its answer, for seconds at most (init is ours and answers at once).
@@ -145,6 +156,8 @@ struct relay_piece {
 	uint64_t offset;
 	const uint8_t *bytes;
 	size_t len;
+/* All of them, and what ended ones left behind; nothing inside runs meanwhile. */
+void exec_kill_all(struct keeper *keeper, const char *reason);
 	bool is_end;
 };
 int relay_input(struct exec *exec, struct relay_piece piece, struct err *err) NODISCARD;
@@ -152,6 +165,10 @@ int relay_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *er
 /* Re-evaluates whether the streams may be read (window, rate). */
 void relay_update(struct exec *exec);
 /* Takes what the pipes still hold after the command ended. */
+/* sampled.c */
+/* K_DISK: judges a measurement, and ends all commands of a sandbox that is over its limit. */
+void sampled_take(struct keeper *keeper, const struct wire_msg *msg);
+
 void relay_drain(struct exec *exec);
 /* The last frame is written: gives back what an ended exec needs no more. */
 void relay_end(struct exec *exec);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -84,12 +85,33 @@ int disk_prepare(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_fd, 
 	return r;
 }
 
+int disk_resize(const struct disk_spec *spec, int fd)
+{
+	char options[64];
+	struct statfs fs;
+
+	if (spec->backend == DISK_QUOTA)
+		return disk_quota_mark(fd, spec);
+	if (spec->backend == DISK_SAMPLED)
+		return 0;
+	if (spec->backend != DISK_TMPFS)
+		return -EOPNOTSUPP;
+	if (fstatfs(fd, &fs) < 0)
+		return -errno;
+	if (fs.f_type != TMPFS_MAGIC)
+		return -EINVAL;
+	(void)snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu",
+	               (unsigned long long)spec->bytes,
+	               (unsigned long long)spec->inodes); /* cannot be too long */
+	return mount_reconfigure(fd, options);
+}
+
 int disk_usage(const struct disk_spec *spec, int fd, struct disk_usage *ret)
 {
 	struct statfs fs;
 
 	if (spec->backend == DISK_SAMPLED)
-		return disk_sampled_usage(spec, fd, ret);
+		return -EOPNOTSUPP;
 	/* A directory with a project quota answers with the quota's numbers. */
 	if (fstatfs(fd, &fs) < 0)
 		return -errno;

@@ -37,9 +37,12 @@ int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes) NODISCARD;
  * count. A second call finds the old files again, except on tmpfs. */
 int disk_prepare(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_fd,
                  bool *ret_is_mount) NODISCARD;
+/* Changes bytes and inodes of what disk_prepare gave (fd: the same, or a directory of a quota). At
+ * once, whatever is on it. -EOPNOTSUPP: a loop image has the size it was made with. */
+int disk_resize(const struct disk_spec *spec, int fd) NODISCARD;
 /* Bytes and inodes used and whether either is exhausted. fd is what disk_prepare gave, or a
- * directory on it. One fstatfs, which needs no rights; only `sampled` walks the tree (blocking, as
- * long as it has entries, at most spec->inodes of them). */
+ * directory on it. One fstatfs, which needs no rights. -EOPNOTSUPP: `sampled`, whose files must
+ * be counted by somebody who may enter its directories. */
 struct disk_usage {
 	uint64_t bytes;
 	uint64_t inodes;

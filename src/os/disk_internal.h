@@ -7,5 +7,3 @@
 
 int disk_quota_mark(int dir_fd, const struct disk_spec *spec) NODISCARD;
 int disk_loop_mount(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_fd) NODISCARD;
-/* Counts a tree by walking it, for a backend that enforces nothing. */
-int disk_sampled_usage(const struct disk_spec *spec, int fd, struct disk_usage *ret) NODISCARD;

@@ -242,3 +242,36 @@ void runtime_free(struct runtime *runtime)
 	if (runtime)
 		runtime->ops->free(runtime);
 }
+/* --- measure --- */
+
+struct measure {
+	runtime_on_measured on_measured;
+	void *ctx;
+};
+
+static void on_measured(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	auto_free struct measure *measure = ctx;
+	struct runtime_size size = {0};
+
+	if (msg)
+		size = (struct runtime_size){wire_u64(msg, FIELD_BYTES_COUNT, 0),
+		                             wire_u64(msg, FIELD_ENTRIES, 0)};
+	measure->on_measured(msg ? &size : NULL, err, measure->ctx);
+}
+
+static void native_measure(struct runtime *runtime, const char *id,
+                           runtime_on_measured on_measured_, void *ctx)
+{
+	struct peer *peer = peer_of(runtime);
+	auto_wire_out struct wire_out out = {0};
+	uint64_t number = peer_begin(peer, &out, WIRE_OP_DISK);
+	struct measure *measure = mem_new(struct measure);
+
+	measure->on_measured = on_measured_;
+	measure->ctx = ctx;
+	wire_put_str(&out, FIELD_SANDBOX, id);
+	peer_call(peer, number, &out, DISK_MS, on_measured, measure);
+}
+
+	.measure = native_measure,

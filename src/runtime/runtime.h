@@ -26,6 +26,14 @@ typedef void (*runtime_on_listed)(const struct runtime_entry *entries, size_t co
                                   const struct err *err, void *ctx);
 
 struct runtime_ops {
+struct runtime_size {
+	uint64_t bytes;
+	uint64_t inodes;
+};
+/* size is NULL when err has a code. */
+typedef void (*runtime_on_measured)(const struct runtime_size *size, const struct err *err,
+                                    void *ctx);
+
 	const char *name;
 	/* Layers are ids, lowest first, or the one word "host". A parked one runs nothing before
 	 * its keeper gets K_CLAIM. A refused launch has left nothing behind but what reap undoes.
@@ -42,6 +50,10 @@ struct runtime_ops {
 
 struct runtime {
 	const struct runtime_ops *ops;
+	/* Counts what the sandbox itself has written, where no limit of the kernel does. Takes as
+	 * long as there are files. */
+	void (*measure)(struct runtime *runtime, const char *id, runtime_on_measured on_measured,
+	                void *ctx);
 };
 
 /* Namespaces of this machine, by the broker. */
