@@ -89,6 +89,9 @@ struct engine_ops {
 	               engine_on_done on_removed, void *ctx);
 	void (*change)(struct engine *engine, const char *id, const struct sandbox_change *change,
 	               engine_on_sandbox on_changed, void *ctx);
+	/* Answers when everything that a client was told is stored, at once if it is: the end of a
+	 * run is told first and stored then. */
+	void (*settle)(struct engine *engine, engine_on_done on_settled, void *ctx);
 	/* The sandbox with what it has used up to now. */
 	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
 	               void *ctx);

@@ -1,9 +1,10 @@
 /*
  * One command in a sandbox of its own, over one WebSocket: the client says what it wants in a text
  * message, hears what was made, and from then on the streams flow as in attach.c. The sandbox goes
- * when the command ends or the client leaves, whichever comes first; the end is said once the
- * removal is stored. When the daemon itself ends, sandbox and command stay: the client goes on with
- * the next daemon through /execs/{id}/attach.
+ * when the command ends or the client leaves, whichever comes first. The end is said at once: it is
+ * no promise about what is stored, and a daemon that dies before the removal is leaves a sandbox
+ * that orphan.c finds. When the daemon itself ends, sandbox and command stay: the client goes on
+ * with the next daemon through /execs/{id}/attach.
  */
 #include "api/attach.h"
 #include "api/decode.h"
@@ -20,9 +21,9 @@ struct run {
 	json_t *limits; /* of it, for the client's messages */
 	bool has_sandbox;
 	bool is_removing;
+	bool is_told;     /* how it ended, or why it did not begin */
 	unsigned pending; /* answers of the engine that will come */
-	struct tail_exit end;
-	struct err why; /* the error to be said after the removal; ERR_OK: the end is */
+	struct err why;   /* the error to be said after the removal */
 };
 
 static void run_release(struct run *run)
@@ -36,14 +37,11 @@ static void run_release(struct run *run)
 
 /* --- the end --- */
 
-static void say_result(struct run *run)
+static void say_why(struct run *run)
 {
-	if (!run->attach)
+	if (!run->attach || run->is_told)
 		return;
-	if (run->why.code == ERR_OK) {
-		attach_finish(run->attach, &run->end);
-		return;
-	}
+	run->is_told = true;
 	attach_say(run->attach, json_pack("{s:o}", "error", call_problem(&run->why)));
 	ws_close(run->attach->ws, WS_NORMAL, "");
 }
@@ -53,9 +51,10 @@ static void on_removed(const struct err *err, void *ctx)
 	struct run *run = ctx;
 
 	run->pending--;
-	if (err->code != ERR_OK && run->why.code == ERR_OK && !run->api->is_shut)
-		run->why = *err;
-	say_result(run);
+	if (err->code != ERR_OK && !run->api->is_shut)
+		log_warn("the sandbox of a command that ended stays for now",
+		         LOG_STR("sandbox", run->sandbox.text), LOG_ERR(err));
+	say_why(run);
 	run_release(run);
 }
 
@@ -78,14 +77,15 @@ static void give_up(struct run *run, const struct err *err)
 	if (run->has_sandbox)
 		remove_sandbox(run);
 	else
-		say_result(run);
+		say_why(run);
 }
 
 static void on_end(struct attach *attach, const struct tail_exit *end, void *ctx)
 {
 	struct run *run = ctx;
 
-	run->end = *end;
+	run->is_told = true;
+	attach_finish(attach, end);
 	remove_sandbox(run);
 }
 
@@ -177,6 +177,7 @@ static int begin(struct run *run, const char *text, size_t len, struct err *err)
 	if (decode_spec(json_object_get(wish, "sandbox"), run->api->config, &spec, err) < 0)
 		return -1;
 	spec.is_ephemeral = true;
+	spec_mark_for_one_command(&spec);
 	run->pending++;
 	engine->ops->create(engine, &spec, on_created, run);
 	spec_done(&spec);

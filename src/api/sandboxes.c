@@ -143,8 +143,9 @@ static void on_item_meters(const struct sandbox *sandbox, const struct err *err,
 	listing_step(item->listing);
 }
 
-void handle_sandbox_list(struct call *call)
+static void on_settled(const struct err *none, void *ctx)
 {
+	struct call *call = ctx;
 	struct engine *engine = call->api->engine;
 	struct listing *listing = mem_new(struct listing);
 	struct strings labels = {0};
@@ -171,6 +172,14 @@ void handle_sandbox_list(struct call *call)
 		engine->ops->meters(engine, row->id.text, on_item_meters, item);
 	}
 	listing_step(listing);
+}
+
+/* Whoever was told of an end must not find the sandbox after it. */
+void handle_sandbox_list(struct call *call)
+{
+	struct engine *engine = call->api->engine;
+
+	engine->ops->settle(engine, on_settled, call);
 }
 
 /* --- one --- */

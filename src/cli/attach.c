@@ -344,6 +344,54 @@ static char *session_target(struct session *session)
 	return target;
 }
 
+/* The first frames: what is to be run, the size of the terminal, the end of input. */
+static int put_first(struct session *session)
+{
+	if (session->spec->run != NULL && session->exec[0] == '\0' &&
+	    ws_encode(&session->out, WS_TEXT, -1, session->spec->run, strlen(session->spec->run)) <
+	            0)
+		return err_set(&session->cli->err, ERR_TOO_LARGE, "the command is too long");
+	if (session->spec->tty)
+		put_size(session);
+	if (session->spec->input && !session->input_open)
+		put(session, CHANNEL_STDIN, NULL, 0);
+	return 0;
+}
+
+static void take_problem(struct session *session)
+{
+	struct http kept = session->cli->http;
+
+	session->cli->http = session->http;
+	client_problem(session->cli);
+	session->http = session->cli->http;
+	session->cli->http = kept;
+}
+
+/* On the connection the command's calls used, or on a new one. */
+static int open_stream(struct session *session, const char *target)
+{
+	struct http *http = &session->http;
+	struct cli *cli = session->cli;
+	bool is_used = http_can_reuse(&cli->http);
+
+	http->interrupt_fd = cli->http.interrupt_fd;
+	if (is_used)
+		http_adopt(http, take_fd(&cli->http.fd));
+	else if (http_open(http, cli->state_dir, "cloche.sock", &cli->err) < 0)
+		return -1;
+	if (ws_open(http, target, "cloche.v1", &session->out, &cli->err) == 0)
+		return 0;
+	if (http->fd >= 0 && http->head.status != 0)
+		take_problem(session);
+	/* A daemon that started anew dropped what it had; but no command is asked for twice. */
+	if (!is_used || session->spec->run != NULL || cli->err.code != ERR_UNAVAILABLE ||
+	    cli->err.sys == ECANCELED)
+		return -1;
+	cli->err = (struct err){0};
+	return open_stream(session, target);
+}
+
 static int session_connect(struct session *session)
 {
 	auto_free char *target = session_target(session);
@@ -353,34 +401,13 @@ static int session_connect(struct session *session)
 	buf_reset(&session->out);
 	ws_decoder_done(&session->decoder);
 	ws_decoder_init(&session->decoder);
-	struct err *err = &session->cli->err;
-
-	session->http.interrupt_fd = session->cli->http.interrupt_fd;
-	if (http_open(&session->http, session->cli->state_dir, "cloche.sock", err) < 0)
+	if (put_first(session) < 0 || open_stream(session, target) < 0)
 		return -1;
-	if (ws_open(&session->http, target, "cloche.v1", err) < 0) {
-		if (session->http.fd < 0 || session->http.head.status == 0)
-			return -1;
-		struct http kept = session->cli->http;
-
-		session->cli->http = session->http;
-		client_problem(session->cli);
-		session->http = session->cli->http;
-		session->cli->http = kept;
-		return -1;
-	}
+	buf_reset(&session->out);
 	/* The answer's head may have brought the first frames along. */
 	if (buf_put(&session->in, buf_head(&session->http.in), buf_len(&session->http.in)) < 0 ||
 	    io_set_nonblock(session->http.fd, true) < 0)
-		return err_set(err, ERR_PROTOCOL, "the stream cannot be used");
-	if (session->spec->run != NULL && session->exec[0] == '\0' &&
-	    ws_encode(&session->out, WS_TEXT, -1, session->spec->run, strlen(session->spec->run)) <
-	            0)
-		return err_set(err, ERR_TOO_LARGE, "the command is too long");
-	if (session->spec->tty)
-		put_size(session);
-	if (session->spec->input && !session->input_open)
-		put(session, CHANNEL_STDIN, NULL, 0);
+		return err_set(&session->cli->err, ERR_PROTOCOL, "the stream cannot be used");
 	return 0;
 }
 

@@ -98,6 +98,8 @@ static int put_head(struct buf *to, const struct http_request *request)
 		r = buf_puts(to, request->headers);
 	if (r >= 0)
 		r = buf_puts(to, "\r\n");
+	if (r >= 0 && request->early != NULL)
+		r = buf_put(to, buf_head(request->early), buf_len(request->early));
 	if (r >= 0 && request->body_len > 0)
 		r = buf_put(to, request->body, request->body_len);
 	return r;
@@ -145,7 +147,9 @@ int http_begin(struct http *http, const struct http_request *request, struct err
 {
 	auto_(buf_done) struct buf head;
 
-	buf_init(&head, HTTP_HEAD_MAX + request->body_len);
+	size_t early = request->early == NULL ? 0 : buf_len(request->early);
+
+	buf_init(&head, HTTP_HEAD_MAX + early + request->body_len);
 	if (put_head(&head, request) < 0)
 		return err_set(err, ERR_TOO_LARGE, "the request is too long");
 	http->is_cut = false;

@@ -30,6 +30,7 @@ struct http_request {
 	const char *accept;       /* NULL: application/json */
 	const char *content_type; /* of the body */
 	const char *headers;      /* more lines, each with its end; NULL: none */
+	const struct buf *early;  /* bytes of the protocol an upgrade leads to; NULL: none */
 	const void *body;         /* bytes at hand … */
 	size_t body_len;
 	bool has_stream;     /* … or pieces that follow by http_send */

@@ -179,7 +179,8 @@ static char *new_key(void)
 	return buf_take_string(&buf);
 }
 
-int ws_open(struct http *http, const char *target, const char *protocol, struct err *err)
+int ws_open(struct http *http, const char *target, const char *protocol, const struct buf *early,
+            struct err *err)
 {
 	auto_free char *key = new_key();
 	auto_free char *expected = accept_for(key);
@@ -188,7 +189,8 @@ int ws_open(struct http *http, const char *target, const char *protocol, struct 
 	                                     "Sec-WebSocket-Key: %s\r\n"
 	                                     "Sec-WebSocket-Protocol: %s\r\n",
 	                                     key, protocol);
-	const struct http_request request = {.method = "GET", .target = target, .headers = headers};
+	const struct http_request request = {
+		.method = "GET", .target = target, .headers = headers, .early = early};
 
 	if (http_begin(http, &request, err) < 0 || http_finish(http, err) < 0)
 		return -1;

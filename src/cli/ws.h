@@ -48,8 +48,11 @@ int ws_encode(struct buf *out, enum ws_opcode opcode, int first, const void *byt
               size_t len) NODISCARD;
 
 /*
- * GET target as an upgrade to subprotocol `protocol`. On success the socket belongs to the
- * WebSocket and `http->in` may hold its first bytes. ERR_PROTOCOL, or what the server answered:
- * then the head is read and the caller takes the error body.
+ * GET target as an upgrade to subprotocol `protocol`. The frames in `early` go along with the
+ * request instead of waiting a round trip for its answer: our daemon is known to take them so. On
+ * success the socket belongs to the WebSocket and `http->in` may hold its first bytes.
+ * ERR_PROTOCOL, or what the server answered: then the head is read and the caller takes the error
+ * body.
  */
-int ws_open(struct http *http, const char *target, const char *protocol, struct err *err) NODISCARD;
+int ws_open(struct http *http, const char *target, const char *protocol, const struct buf *early,
+            struct err *err) NODISCARD;

@@ -304,6 +304,8 @@ static void on_removal_stored(const struct store_result *result, void *ctx)
 {
 	struct member *member = ctx;
 
+	if (member->row->spec.is_ephemeral && --member->fleet->told_early == 0)
+		member_answer(&member->fleet->settle_waiters, NULL, &no_err);
 	if (result->ok) {
 		member->is_removal_stored = true;
 		member->attempts = 0;
@@ -345,12 +347,21 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 		            NULL, on_done, ctx);
 		if (is_first) {
 			member->state_before = before;
+			fleet->told_early += member->row->spec.is_ephemeral;
 			step_store(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
 		} else if (member->is_retrying) {
 			loop_timer_in(fleet->loop, &member->timer, 0, on_removal_due, member);
 		}
 	}
 	member_unref(member);
+}
+
+void lifecycle_settle(struct fleet *fleet, engine_on_done on_done, void *ctx)
+{
+	if (fleet->told_early > 0)
+		member_wait(&fleet->settle_waiters, NULL, on_done, ctx);
+	else
+		on_done(&no_err, ctx);
 }
 
 bool lifecycle_push(struct member *member)

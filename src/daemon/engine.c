@@ -48,6 +48,11 @@ static void do_remove(struct engine *engine, const char *id, unsigned how,
 	lifecycle_remove(of(engine)->fleet, id, how, on_removed, ctx);
 }
 
+static void do_settle(struct engine *engine, engine_on_done on_settled, void *ctx)
+{
+	lifecycle_settle(of(engine)->fleet, on_settled, ctx);
+}
+
 static void do_change(struct engine *engine, const char *id, const struct sandbox_change *change,
                       engine_on_sandbox on_changed, void *ctx)
 {
@@ -325,6 +330,7 @@ static const struct engine_ops ops = {
 	.start = do_start,
 	.stop = do_stop,
 	.remove = do_remove,
+	.settle = do_settle,
 	.change = do_change,
 	.meters = do_meters,
 	.exec = do_exec,

@@ -44,6 +44,7 @@ struct member {
 	struct loop_timer timer; /* reconnecting, the patience of a stop, or a removal to repeat */
 	unsigned attempts;       /* to reconnect, to remove */
 	uint64_t since_ms;       /* in its state, on the boot clock */
+	uint64_t quiet_since_ms; /* orphan.h; 0: it is not */
 	uint64_t asked_us;       /* broker or keeper, for what is_busy is about, or the claim */
 	bool is_busy;            /* being launched or taken down by the broker */
 	bool is_ending;          /* the keeper is gone and the end is being recorded */
@@ -80,6 +81,8 @@ struct fleet {
 	struct pool *pool;       /* NULL: none */
 	struct member *members;
 	struct leftover *leftovers; /* leftover.h */
+	size_t told_early;          /* removals whose clients do not wait for the store */
+	struct member_waiter *settle_waiters;
 	struct metrics metrics;
 	struct loop_timer sweep; /* sweep.h */
 	uint64_t sweep_next_ms;

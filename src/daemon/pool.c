@@ -11,6 +11,9 @@
 
 /* Making one costs a few milliseconds of both cores: two at a time leave room for who waits. */
 enum { MAKING_MAX = 2, RETRY_MS = 1000, RETRY_MAX_MS = 60 * 1000 };
+/* Whoever just took one wants the processors for its command: the shelf is filled when nobody came
+ * for a while, or at once when it runs low. */
+enum { REFILL_MS = 25, LOW_PART = 4 };
 
 struct pool_shelf {
 	struct pool *pool;
@@ -21,7 +24,7 @@ struct pool_shelf {
 	uint64_t hits, misses, made, failed;
 	struct span make;
 	uint64_t retry_ms; /* 0: the last one worked */
-	struct loop_timer retry;
+	struct loop_timer retry, refill;
 };
 
 struct pool {
@@ -52,6 +55,7 @@ void pool_free(struct pool *pool)
 		return;
 	for (size_t i = 0; i < pool->count; i++) {
 		loop_timer_stop(&pool->shelves[i].retry);
+		loop_timer_stop(&pool->shelves[i].refill);
 		mem_freep(&pool->shelves[i].ready);
 	}
 	mem_freep(&pool->shelves);
@@ -231,6 +235,14 @@ static struct pool_shelf *shelf_for(struct pool *pool, const struct spec *spec)
 	return NULL;
 }
 
+static void refill_soon(struct pool_shelf *shelf)
+{
+	if (shelf->ready_count < shelf->profile->pool / LOW_PART)
+		fill_shelf(shelf);
+	else
+		loop_timer_in(shelf->pool->fleet->loop, &shelf->refill, REFILL_MS, on_retry, shelf);
+}
+
 static struct member *take_oldest(struct pool_shelf *shelf)
 {
 	struct member *member = shelf->ready[0];
@@ -260,7 +272,7 @@ struct member *pool_take(struct pool *pool, const struct spec *spec, const char 
 		shelf->hits++;
 	else
 		shelf->misses++;
-	fill_shelf(shelf);
+	refill_soon(shelf);
 	return member;
 }
 

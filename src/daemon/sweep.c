@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "daemon/fleet.h"
 #include "daemon/lifecycle.h"
+#include "daemon/orphan.h"
 #include "daemon/reconcile.h"
 
 enum { SWEEP_MS = 5 * 1000, SWEEP_MOST_MS = 60 * 1000 };
@@ -103,6 +104,7 @@ static void on_sweep(struct loop_timer *timer, void *ctx)
 	bool in_vain = fleet->has_swept && fleet->has_refused_end && !fleet->has_stored_end;
 	size_t pushed = push_overdue(fleet);
 
+	orphan_sweep(fleet);
 	if (reconcile_rows(fleet, &count, &err) < 0)
 		log_warn("cannot look for what is unfinished; looking again later", LOG_ERR(&err));
 	count += pushed;

@@ -22,7 +22,7 @@
 #include "http/request.h"
 #include "http/sha1.h"
 
-enum { WS_MAGIC = 0x77656273, PING_MS = 30000, CLOSE_MS = 10000, KEY_LEN = 24 };
+enum { WS_MAGIC = 0x77656273, PING_MS = 30000, CLOSE_MS = 10000, KEY_LEN = 24, HEAD_MAX = 16 };
 
 struct ws {
 	uint32_t magic;
@@ -32,6 +32,8 @@ struct ws {
 	struct request *request; /* owns the socket; NULL: we do */
 	int fd;
 	struct buf early;
+	uint8_t head[HEAD_MAX]; /* of a frame; goes with its first bytes */
+	size_t head_len;
 	wslay_event_context_ptr framing;
 	const struct ws_ops *ops;
 	void *ctx;
@@ -77,15 +79,41 @@ static ssize_t on_recv(wslay_event_context_ptr framing, uint8_t *to, size_t len,
 	return -1;
 }
 
+/* What waits of a head, and the bytes after it. */
+static ssize_t send_both(struct ws *ws, const uint8_t *bytes, size_t len)
+{
+	struct iovec parts[] = {{ws->head, ws->head_len}, {(void *)bytes, len}};
+	const struct msghdr msg = {.msg_iov = parts, .msg_iovlen = ARRAY_LEN(parts)};
+	ssize_t n;
+
+	do
+		n = sendmsg(ws->fd, &msg, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return n;
+	size_t of_head = MIN((size_t)n, ws->head_len);
+
+	ws->head_len -= of_head;
+	memmove(ws->head, ws->head + of_head, ws->head_len);
+	if ((size_t)n > of_head || len == 0)
+		return n - (ssize_t)of_head;
+	errno = EAGAIN;
+	return -1;
+}
+
 static ssize_t on_send(wslay_event_context_ptr framing, const uint8_t *bytes, size_t len, int flags,
                        void *ctx)
 {
 	struct ws *ws = ctx;
 	ssize_t n;
 
-	do
-		n = send(ws->fd, bytes, len, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
+	/* A head alone would only wake the reader for nothing. */
+	if ((flags & WSLAY_MSG_MORE) && len <= sizeof(ws->head) - ws->head_len) {
+		memcpy(ws->head + ws->head_len, bytes, len);
+		ws->head_len += len;
+		return (ssize_t)len;
+	}
+	n = send_both(ws, bytes, len);
 	if (n >= 0)
 		return n;
 	if (errno == EAGAIN) {

@@ -355,7 +355,11 @@ void exec_finish(struct exec *exec)
 	if (exec->state == EXEC_ENDED)
 		return;
 	relay_drain(exec);
-	keeper_sample(keeper);
+	/* A limit is the reason of a failure only; whoever waits for a success need not wait for
+	 * the meters. */
+	bool is_success = exec->exit_signal == 0 && exec->exit_code == 0;
+	if (!is_success)
+		keeper_sample(keeper);
 	exec->reason = find_reason(exec);
 	exec->ended_ms = io_real_ms();
 	exec->state = EXEC_ENDED;
@@ -373,6 +377,8 @@ void exec_finish(struct exec *exec)
 	/* After the word is out: the daemon stores it itself before it answers anybody. */
 	if (outlog_sync(&exec->log) < 0)
 		log_warn("an exec's end may not be on disk", LOG_STR("exec", exec->id));
+	if (is_success)
+		keeper_sample(keeper);
 	relay_end(exec);
 	relay_update(exec);
 	keeper_exec_ended(keeper);

@@ -29,6 +29,12 @@ void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct
 	meter->sampled_ms = now_ms;
 }
 
+void meter_restart(struct meter *meter)
+{
+	meter->memory_byte_ms = 0;
+	meter->sampled_ms = io_boot_ms();
+}
+
 void meter_put(const struct meter *meter, struct wire_out *out)
 {
 	wire_put_u64(out, FIELD_METER_CPU_US, meter->usage.cpu_us);

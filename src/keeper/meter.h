@@ -19,4 +19,6 @@ struct meter {
 /* cgroup may have version 0, disk_fd may be -1: those parts stay zero. */
 void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct disk_spec *disk,
                   int disk_fd);
+/* From here on somebody else pays: no file is read for it. */
+void meter_restart(struct meter *meter);
 void meter_put(const struct meter *meter, struct wire_out *out);

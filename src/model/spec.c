@@ -326,3 +326,18 @@ int spec_validate(const struct spec *spec, struct err *err)
 		return -1;
 	return check_mounts(spec, err);
 }
+
+static const char mark_name[] = "ephemeral", mark_prefix[] = "run";
+
+bool spec_is_for_one_command(const struct spec *spec)
+{
+	const char *mark = strings_value(&spec->labels, mark_name);
+
+	return mark && id_is_valid(mark, mark_prefix);
+}
+
+void spec_mark_for_one_command(struct spec *spec)
+{
+	if (!spec_is_for_one_command(spec))
+		strings_set(&spec->labels, mark_name, id_new(mark_prefix).text);
+}

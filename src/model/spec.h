@@ -51,6 +51,9 @@ void spec_set(char **field, const char *text);
 /* Adds a mount; strings are copied. */
 void spec_add_mount(struct spec *spec, const char *source, const char *grant, const char *target,
                     bool read_only);
+/* A label by which a sandbox made for one command is known, also to the next daemon. */
+void spec_mark_for_one_command(struct spec *spec);
+bool spec_is_for_one_command(const struct spec *spec);
 
 /* Everything that can be known without looking at the machine: names, user form, absolute and
  * clean paths, mount targets, env, labels, limits, ttl. ERR_INVALID (ERR_UNSUPPORTED for a
