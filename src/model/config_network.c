@@ -133,7 +133,7 @@ static struct environment *enter(struct config *config, const char *name)
 	struct environment *environment = environment_new(name);
 
 	spec_set(&environment->origin, "config");
-	environment->is_private = false;
+	environment->visibility = VISIBILITY_GLOBAL;
 	environment->level = ENVIRONMENT_CUSTOM;
 	for (size_t i = 0; i < config->environment_count; i++) {
 		if (!str_eq(config->environments[i]->name, name))

@@ -37,18 +37,21 @@ static const struct environment builtins[] = {
 		.name = (char *)"none",
 		.origin = (char *)"built-in",
 		.level = ENVIRONMENT_NONE,
+		.visibility = VISIBILITY_GLOBAL,
 		COMMON_PORTS,
 	},
 	{
 		.name = (char *)"trusted",
 		.origin = (char *)"built-in",
 		.level = ENVIRONMENT_TRUSTED,
+		.visibility = VISIBILITY_GLOBAL,
 		COMMON_PORTS,
 	},
 	{
 		.name = (char *)"full",
 		.origin = (char *)"built-in",
 		.level = ENVIRONMENT_FULL,
+		.visibility = VISIBILITY_GLOBAL,
 		.ports_any = true,
 	},
 };
@@ -57,8 +60,8 @@ struct environment *environment_new(const char *name)
 {
 	struct environment *environment = mem_new(struct environment);
 
-	*environment =
-		(struct environment){.level = ENVIRONMENT_NONE, .is_private = true, COMMON_PORTS};
+	*environment = (struct environment){
+		.level = ENVIRONMENT_NONE, .visibility = VISIBILITY_PRIVATE, COMMON_PORTS};
 	environment->name = mem_strdup(name);
 	environment->origin = mem_strdup("api");
 	return environment;

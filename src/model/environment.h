@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/id.h"
+#include "model/access.h"
 #include "model/strings.h"
 
 enum environment_level {
@@ -45,9 +46,9 @@ struct environment {
 	struct strings denied_cidrs; /* win */
 	uint64_t egress_bytes;       /* cap on bytes sent out by one sandbox; 0: none */
 	uint64_t egress_rate;        /* bytes per second out; 0: none */
-	bool is_private;             /* only for who made it */
-	char *owner, *team;          /* who that was; NULL: this machine's own */
-	struct strings variables;    /* names only: the values are sealed and not here */
+	enum visibility visibility;
+	char *owner, *team;       /* principal and team ids; NULL: the machine's own */
+	struct strings variables; /* names only: the values are sealed and not here */
 	uint64_t created_ms, updated_ms;
 };
 

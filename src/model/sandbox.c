@@ -67,6 +67,26 @@ struct sandbox *sandbox_new(const struct spec *spec, uint64_t now_ms)
 	return sandbox;
 }
 
+void sandbox_network_done(struct sandbox_network *network)
+{
+	free(network->level);
+	free(network->mode);
+	free(network->fingerprint);
+	free(network->policy);
+	strings_done(&network->approved);
+	*network = (struct sandbox_network){0};
+}
+
+void sandbox_network_copy(struct sandbox_network *to, const struct sandbox_network *from)
+{
+	*to = (struct sandbox_network){.generation = from->generation};
+	spec_set(&to->level, from->level);
+	spec_set(&to->mode, from->mode);
+	spec_set(&to->fingerprint, from->fingerprint);
+	spec_set(&to->policy, from->policy);
+	strings_copy(&to->approved, &from->approved);
+}
+
 struct sandbox *sandbox_copy(const struct sandbox *sandbox)
 {
 	struct sandbox *copy = mem_new(struct sandbox);
@@ -77,6 +97,7 @@ struct sandbox *sandbox_copy(const struct sandbox *sandbox)
 	copy->detail = sandbox->detail != NULL ? mem_strdup(sandbox->detail) : NULL;
 	copy->mechanisms = (struct strings){0};
 	strings_copy(&copy->mechanisms, &sandbox->mechanisms);
+	sandbox_network_copy(&copy->network, &sandbox->network);
 	return copy;
 }
 
@@ -88,6 +109,7 @@ void sandbox_free(struct sandbox *sandbox)
 	free(sandbox->end_reason);
 	free(sandbox->detail);
 	strings_done(&sandbox->mechanisms);
+	sandbox_network_done(&sandbox->network);
 	free(sandbox);
 }
 

@@ -66,6 +66,19 @@ uint64_t meters_get(const struct meters *meters, const struct meter *meter);
 /* By name; an unknown one is ignored: another version may have written it. */
 void meters_set(struct meters *meters, const char *name, uint64_t value);
 
+/* What became of spec.network when it started; all empty: no policy, so no network. */
+struct sandbox_network {
+	char *level, *mode; /* of the compiled policy */
+	char *fingerprint;  /* SHA-256 of it, in hexadecimal */
+	char *policy;       /* the policy itself (model/policy.h), in base64 */
+	uint64_t generation;
+	struct strings approved; /* domains that a person allowed for this sandbox */
+};
+
+void sandbox_network_done(struct sandbox_network *network);
+/* *to must not hold anything. */
+void sandbox_network_copy(struct sandbox_network *to, const struct sandbox_network *from);
+
 struct sandbox {
 	struct id id;
 	enum sandbox_state state;
@@ -80,6 +93,7 @@ struct sandbox {
 	bool is_degraded; /* in force now, unlike spec.degraded which only allows it */
 	struct strings mechanisms; /* name=value */
 	struct meters meters;
+	struct sandbox_network network;
 };
 
 /* A new id and state creating; copies the spec. */

@@ -119,3 +119,84 @@ void unpack_meters(const char *text, struct meters *meters)
 	}
 	strings_done(&list);
 }
+
+static void put_each(struct strings *to, const char *name, const struct strings *from)
+{
+	for (size_t i = 0; i < from->count; i++)
+		strings_take(to, mem_printf("%s=%s", name, from->items[i]));
+}
+
+static void put_text(struct strings *to, const char *name, const char *text)
+{
+	if (text != NULL)
+		strings_take(to, mem_printf("%s=%s", name, text));
+}
+
+char *pack_network(const struct sandbox *sandbox)
+{
+	const struct sandbox_network *network = &sandbox->network;
+	struct strings list = {0};
+	char *text;
+
+	put_each(&list, "allow", &sandbox->spec.allow);
+	put_each(&list, "allow_cidr", &sandbox->spec.allow_cidrs);
+	put_text(&list, "wanted_mode", sandbox->spec.network_mode);
+	put_each(&list, "approved", &network->approved);
+	put_text(&list, "level", network->level);
+	put_text(&list, "mode", network->mode);
+	put_text(&list, "fingerprint", network->fingerprint);
+	put_text(&list, "policy", network->policy);
+	if (network->generation > 0)
+		strings_take(&list, mem_printf("generation=%llu",
+		                               (unsigned long long)network->generation));
+	text = pack_strings(&list);
+	strings_done(&list);
+	return text;
+}
+
+static void take_network(const char *name, const char *value, struct sandbox *sandbox)
+{
+	struct sandbox_network *network = &sandbox->network;
+	const struct {
+		const char *name;
+		char **text;
+		struct strings *list;
+	} members[] = {
+		{"allow", NULL, &sandbox->spec.allow},
+		{"allow_cidr", NULL, &sandbox->spec.allow_cidrs},
+		{"wanted_mode", &sandbox->spec.network_mode, NULL},
+		{"approved", NULL, &network->approved},
+		{"level", &network->level, NULL},
+		{"mode", &network->mode, NULL},
+		{"fingerprint", &network->fingerprint, NULL},
+		{"policy", &network->policy, NULL},
+	};
+	uint64_t number;
+
+	if (str_eq(name, "generation") && str_to_u64(value, &number) == 0)
+		network->generation = number;
+	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+		if (!str_eq(members[i].name, name))
+			continue;
+		if (members[i].list != NULL)
+			strings_add(members[i].list, value);
+		else
+			spec_set(members[i].text, value);
+	}
+}
+
+void unpack_network(const char *text, struct sandbox *sandbox)
+{
+	struct strings list = {0};
+
+	unpack_strings(text, &list);
+	for (size_t i = 0; i < list.count; i++) {
+		char *equals = strchr(list.items[i], '=');
+
+		if (equals == NULL)
+			continue;
+		*equals = '\0';
+		take_network(list.items[i], equals + 1, sandbox);
+	}
+	strings_done(&list);
+}

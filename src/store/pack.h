@@ -13,9 +13,12 @@
 char *pack_strings(const struct strings *list) NODISCARD;
 char *pack_limits(const struct limits *limits) NODISCARD;
 char *pack_meters(const struct meters *meters) NODISCARD;
+/* What a sandbox adds to its environment, and the policy it was given; "" when there is none. */
+char *pack_network(const struct sandbox *sandbox) NODISCARD;
 
 /* Appends to *list. */
 void unpack_strings(const char *text, struct strings *list);
 /* What the text does not name keeps its default; what this version does not know is dropped. */
 void unpack_limits(const char *text, struct limits *limits);
 void unpack_meters(const char *text, struct meters *meters);
+void unpack_network(const char *text, struct sandbox *sandbox);

@@ -53,7 +53,13 @@ int store_event_list(struct store *store, const struct event_filter *filter, str
 
 	if (cursor_check_limit(filter->limit, &limit, err) < 0)
 		return -1;
-	if (filter->sandbox != NULL) {
+	if (filter->sandbox != NULL && filter->kind != NULL) {
+		const struct value values[] = {value_text(filter->sandbox),
+		                               value_int(filter->after), value_text(filter->kind),
+		                               value_int(limit + 1)};
+
+		r = db_begin(&store->reader, SQL_EVENT_LIST_OF_KIND, values, 4, &row, err);
+	} else if (filter->sandbox != NULL) {
 		const struct value values[] = {value_text(filter->sandbox),
 		                               value_int(filter->after), value_int(limit + 1)};
 

@@ -49,6 +49,7 @@ static int take_sandbox(sqlite3_stmt *row, struct sandbox **ret, struct err *err
 	sandbox->is_degraded = db_column_int(row, 22) != 0;
 	unpack_strings(db_column_view(row, 23), &sandbox->mechanisms);
 	unpack_meters(db_column_view(row, 24), &sandbox->meters);
+	unpack_network(db_column_view(row, 25), sandbox);
 	*ret = take_ptr(sandbox);
 	return 0;
 }

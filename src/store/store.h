@@ -18,6 +18,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "model/environment.h"
 #include "model/event.h"
 #include "model/exec.h"
 #include "model/image.h"
@@ -86,6 +87,14 @@ void store_put_image(struct store_write *write, const struct image *image);
  * rows until store_delete_layer, so that a crash before their files are gone is not a leak. */
 void store_delete_image(struct store_write *write, const char *id);
 void store_delete_layer(struct store_write *write, const char *id);
+/* Without its variables, which are rows of their own. */
+void store_put_environment(struct store_write *write, const struct environment *environment);
+/* With its variables. ERR_NOT_FOUND. */
+void store_delete_environment(struct store_write *write, const char *id);
+/* The value is sealed already. */
+void store_put_variable(struct store_write *write, const char *environment_id, const char *name,
+                        const char *sealed);
+void store_delete_variable(struct store_write *write, const char *environment_id, const char *name);
 /* Numbers are given at commit; seq fields are ignored. */
 void store_put_event(struct store_write *write, const struct event *event);
 void store_put_meta(struct store_write *write, const char *name, const char *value);
@@ -171,8 +180,24 @@ void image_page_done(struct image_page *page);
 /* Layers that no image uses any more: their files can go. */
 int store_layers_unused(struct store *store, struct strings *ret, struct err *err) NODISCARD;
 
+/* With the names of its variables. */
+int store_environment_get(struct store *store, const char *id_or_name, struct environment **ret,
+                          struct err *err) NODISCARD;
+struct environment_page {
+	struct environment **items; /* by name */
+	size_t count;
+	char *next_cursor;
+};
+int store_environment_list(struct store *store, const char *cursor, size_t limit,
+                           struct environment_page *ret, struct err *err) NODISCARD;
+void environment_page_done(struct environment_page *page);
+/* Appends NAME=sealed for each variable. */
+int store_variables_get(struct store *store, const char *environment_id, struct strings *ret,
+                        struct err *err) NODISCARD;
+
 struct event_filter {
 	const char *sandbox; /* id; then `after` counts in this sandbox's own numbers */
+	const char *kind;    /* only of this kind, of one sandbox; NULL: all */
 	uint64_t after;      /* events with a greater number; 0: from the start */
 	size_t limit;        /* 1 … LIMIT_PAGE; 0: 100 */
 };

@@ -100,6 +100,7 @@ void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox)
 	auto_free char *limits = pack_limits(&spec->limits);
 	auto_free char *mechanisms = pack_strings(&sandbox->mechanisms);
 	auto_free char *meters = pack_meters(&sandbox->meters);
+	auto_free char *network = pack_network(sandbox);
 	struct op *op;
 
 	op = add(write, SQL_SANDBOX_PUT, value_text(sandbox->id.text), value_text(spec->name),
@@ -111,7 +112,8 @@ void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox)
 	         value_int(sandbox->created_ms), value_int(sandbox->started_ms),
 	         value_int(sandbox->ended_ms), value_int(sandbox->expires_ms),
 	         value_text(sandbox->end_reason), value_text(sandbox->detail),
-	         value_int(sandbox->is_degraded), value_text(mechanisms), value_text(meters));
+	         value_int(sandbox->is_degraded), value_text(mechanisms), value_text(meters),
+	         value_text(network));
 	if (spec->name != NULL)
 		op->if_taken = mem_printf("a sandbox named '%s' exists already", spec->name);
 	op->if_foreign = mem_printf("image '%s' is gone", spec->image);
@@ -178,6 +180,68 @@ void store_delete_layer(struct store_write *write, const char *id)
 	struct op *op = add(write, SQL_LAYER_DELETE, value_text(id));
 
 	op->if_foreign = mem_printf("layer %s is used by an image", id);
+}
+
+static char *pack_ports(const struct environment *environment)
+{
+	struct strings list = {0};
+	char *text;
+
+	for (size_t i = 0; i < environment->port_count; i++)
+		strings_take(&list, mem_printf("%u", environment->ports[i]));
+	text = pack_strings(&list);
+	strings_done(&list);
+	return text;
+}
+
+void store_put_environment(struct store_write *write, const struct environment *environment)
+{
+	auto_free char *domains = pack_strings(&environment->domains);
+	auto_free char *denied = pack_strings(&environment->denied_domains);
+	auto_free char *ports = pack_ports(environment);
+	auto_free char *cidrs = pack_strings(&environment->cidrs);
+	auto_free char *denied_cidrs = pack_strings(&environment->denied_cidrs);
+	struct op *op;
+
+	op = add(write, SQL_ENVIRONMENT_PUT, value_text(environment->id.text),
+	         value_text(environment->name),
+	         value_text(environment_level_name(environment->level)),
+	         value_text(environment_mode_name(environment->mode)),
+	         value_text(environment->domains_any ? NULL : domains),
+	         value_int(environment->include_default), value_text(denied),
+	         value_text(environment->ports_any ? NULL : ports), value_text(cidrs),
+	         value_text(denied_cidrs), value_int(environment->egress_bytes),
+	         value_int(environment->egress_rate),
+	         value_text(visibility_name(environment->visibility)),
+	         value_text(environment->owner), value_text(environment->team),
+	         value_int(environment->created_ms), value_int(environment->updated_ms));
+	op->if_taken = mem_printf("an environment named '%s' exists already", environment->name);
+}
+
+void store_delete_environment(struct store_write *write, const char *id)
+{
+	struct op *op = add(write, SQL_ENVIRONMENT_DELETE, value_text(id));
+
+	op->if_none = ERR_NOT_FOUND;
+	op->if_none_text = mem_printf("no environment %s", id);
+}
+
+void store_put_variable(struct store_write *write, const char *environment_id, const char *name,
+                        const char *sealed)
+{
+	struct op *op = add(write, SQL_VARIABLE_PUT, value_text(environment_id), value_text(name),
+	                    value_text(sealed));
+
+	op->if_foreign = mem_strdup("the environment is gone");
+}
+
+void store_delete_variable(struct store_write *write, const char *environment_id, const char *name)
+{
+	struct op *op =
+		add(write, SQL_VARIABLE_DELETE, value_text(environment_id), value_text(name));
+
+	op->if_none = ERR_NOT_FOUND;
+	op->if_none_text = mem_printf("the environment has no variable '%s'", name);
 }
 
 void store_put_event(struct store_write *write, const struct event *event)

@@ -109,7 +109,7 @@ TEST(a_newer_store_is_refused_and_left_alone)
 	CHECK_INT(err.code, ERR_UNSUPPORTED);
 	CHECK_HAS(err.msg,
 	          "was written by cloche 7.3.1 (schema 9); this is cloche " CLOCHE_VERSION);
-	CHECK_HAS(err.msg, "which knows schema 1: start the newer version");
+	CHECK_HAS(err.msg, "start the newer version");
 	run_sql("DELETE FROM schema_versions WHERE version = 9");
 	store_close(open_store(NULL));
 }
