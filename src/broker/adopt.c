@@ -45,10 +45,10 @@ static void adopt_without_meta(const struct adoption *adoption, const char *id, 
 static void finish_reap(const struct adoption *adoption, const char *id, int box,
                         struct box_meta *meta)
 {
-	struct box_keeper keeper;
+	struct box_process keeper;
 	struct err err = {0};
 	/* Without a keeper's name in it a launch was cut off: that the daemon undoes. */
-	if (box_read_keeper(box, &keeper) == -ENOENT)
+	if (box_read_process(box, "keeper", &keeper) == -ENOENT)
 		return;
 	if (reap_run(adoption->site, id, true, &err) < 0)
 		log_warn("an ended sandbox leaves something behind", LOG_STR("sandbox", id),

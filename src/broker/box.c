@@ -136,11 +136,11 @@ int box_read_meta(int box_fd, struct box_meta *ret)
 	return read_layers(text, ret);
 }
 
-int box_read_keeper(int box_fd, struct box_keeper *ret)
+int box_read_process(int box_fd, const char *name, struct box_process *ret)
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int r = io_read_file(box_fd, "keeper", BOX_FILE_MAX, &text, &len);
+	int r = io_read_file(box_fd, name, BOX_FILE_MAX, &text, &len);
 	if (r < 0)
 		return r;
 	uint64_t pid;
@@ -157,9 +157,9 @@ int box_read_keeper(int box_fd, struct box_keeper *ret)
 
 bool box_is_alive(int box_fd)
 {
-	struct box_keeper keeper;
+	struct box_process keeper;
 	char boot[37];
-	return box_read_keeper(box_fd, &keeper) == 0 && proc_boot_id(boot) == 0 &&
+	return box_read_process(box_fd, "keeper", &keeper) == 0 && proc_boot_id(boot) == 0 &&
 	       str_eq(keeper.boot, boot) && proc_is_alive(keeper.pid, keeper.start_time);
 }
 

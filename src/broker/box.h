@@ -1,7 +1,8 @@
 /*
  * The directory of one sandbox, sandboxes/<id>/, as the broker sees it: `meta` (which id range it
- * has), `keeper` (who keeps it: pid, start time, boot id), `grants` (host folders it was given).
- * All are written by root and read back after a crash: they are the broker's whole memory.
+ * has), `keeper` (who keeps it: pid, start time, boot id), `init` (the same of a parked one's),
+ * `grants` (host folders it was given). All are written by root and read back after a crash: they
+ * are the broker's whole memory.
  *
  * None is synced to disk. A crash of ours loses nothing the kernel holds, and after a crash of the
  * machine no keeper lives and no range is in use, so there is nothing in them to save.
@@ -24,7 +25,7 @@ struct box_meta {
 	size_t layer_count;
 };
 
-struct box_keeper {
+struct box_process {
 	pid_t pid;
 	uint64_t start_time;
 	char boot[37];
@@ -41,8 +42,9 @@ int box_write_meta(int box_fd, const struct box_meta *meta) NODISCARD;
 /* -ENOENT when there is none, -EINVAL when it is damaged. */
 int box_read_meta(int box_fd, struct box_meta *ret) NODISCARD;
 
-/* `keeper` is the first thing a keeper writes. */
-int box_read_keeper(int box_fd, struct box_keeper *ret) NODISCARD;
+/* `keeper` is the first thing a keeper writes; `init` one that is parked: whom to enter to bind it.
+ */
+int box_read_process(int box_fd, const char *name, struct box_process *ret) NODISCARD;
 /* The recorded keeper runs, in this boot. */
 bool box_is_alive(int box_fd);
 

@@ -50,7 +50,7 @@ void broker_shutdown(struct broker *broker, int status)
 
 static int run_keeper(struct wire_msg *msg, void *ctx)
 {
-	return keeper_run(msg);
+	return msg->type == WIRE_BIND ? keeper_bind(msg) : keeper_run(msg);
 }
 
 static void on_signal(int signal, void *ctx)

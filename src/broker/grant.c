@@ -268,6 +268,14 @@ int grants_use(struct grants *grants, const struct state *state, const struct gr
 	return 0;
 }
 
+void grants_restore(struct grants *grants, struct grant *grant)
+{
+	grant->expires_ms = io_boot_ms() + GRANT_LIFE_MS;
+	grants->items = mem_resize(grants->items, grants->count + 1, sizeof(*grants->items));
+	grants->items[grants->count++] = *grant;
+	*grant = (struct grant){.fd = -1};
+}
+
 int grants_record(int box_fd, const struct grant *items, size_t count, struct err *err)
 {
 	if (count == 0)

@@ -49,5 +49,7 @@ struct grant_use {
 int grants_use(struct grants *grants, const struct state *state, const struct grant_use *use,
                struct grant *ret, struct err *err) NODISCARD;
 void grant_done(struct grant *grant);
+/* Puts one that grants_use gave back into the list, for another try. Takes it. */
+void grants_restore(struct grants *grants, struct grant *grant);
 /* Writes a sandbox's grants down in its directory. */
 int grants_record(int box_fd, const struct grant *items, size_t count, struct err *err) NODISCARD;

@@ -45,6 +45,7 @@ void job_free(struct job *job)
 	fd_closep(&job->sock);
 	fd_closep(&job->child_sock);
 	mem_freep(&job->cause);
+	wish_mounts_done(&job->mounts);
 	mem_freep(&job);
 }
 

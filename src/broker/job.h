@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "base/loop.h"
+#include "broker/wish.h"
 #include "wire/wire.h"
 
 struct broker;
@@ -35,6 +36,7 @@ struct job {
 	int slot;                       /* the sandbox's; -1: none */
 	bool keep_files;                /* launch: the directory was there before */
 	struct err *cause;              /* undoing a launch: why it failed; owned */
+	struct wish_mounts mounts;      /* bind: given back if it fails; owned */
 };
 
 /* ERR_LIMITED when too many wait. */

@@ -23,42 +23,22 @@
 #include "broker/job.h"
 #include "broker/layer.h"
 #include "broker/ops.h"
+#include "broker/wish.h"
 #include "keeper/keeper.h"
-#include "model/limits.h"
-#include "model/spec.h"
 #include "os/disk.h"
 
 enum { LAUNCH_MS = 45 * 1000, UNDO_MS = 15 * 60 * 1000 };
-
-static const struct {
-	enum wire_field field;
-	const char *limit;
-} limit_fields[] = {
-	{FIELD_MEMORY, "memory"},
-	{FIELD_CPU_MILLI, "cpu"},
-	{FIELD_PIDS, "pids"},
-	{FIELD_DISK, "disk"},
-	{FIELD_INODES, "inodes"},
-	{FIELD_NOFILE, "nofile"},
-	{FIELD_OUTPUT_RATE, "output_rate"},
-};
-
-struct mount_request {
-	struct grant grant;
-	char text[LIMIT_ID_LEN + LIMIT_PATH_LEN + 8]; /* as in MOUNT, rewritten */
-};
 
 /* A launch while it is being put together. */
 struct launching {
 	struct broker *broker;
 	const struct wire_msg *msg;
 	const char *id;
-	uint64_t limits[ARRAY_LEN(limit_fields)];
+	struct wish_limits limits;
 	int layers[LIMIT_LAYERS];
 	bool is_host[LIMIT_LAYERS];
 	struct box_meta meta;
-	struct mount_request *mounts;
-	size_t mount_count;
+	struct wish_mounts mounts;
 	int box;
 	bool is_new;
 };
@@ -67,37 +47,15 @@ static void launching_done(struct launching *launching)
 {
 	for (size_t i = 0; i < launching->meta.layer_count; i++)
 		fd_closep(&launching->layers[i]);
-	for (size_t i = 0; i < launching->mount_count; i++)
-		grant_done(&launching->mounts[i].grant);
-	mem_freep(&launching->mounts);
+	wish_mounts_done(&launching->mounts);
 	fd_closep(&launching->box);
-}
-
-static int check_limits(struct launching *launching, struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_LEN(limit_fields); i++) {
-		const struct limit *limit = limits_find(limit_fields[i].limit);
-		uint64_t value = wire_u64(launching->msg, limit_fields[i].field, limit->otherwise);
-		if (value < limit->least || value > limit->most)
-			return err_set(err, ERR_INVALID, "%s is out of range", limit->name);
-		launching->limits[i] = value;
-	}
-	return 0;
-}
-
-static bool is_hostname(const char *name)
-{
-	size_t len = strlen(name);
-	return len > 0 && len <= LIMIT_NAME_LEN &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-	               len;
 }
 
 static int check_words(const struct launching *launching, struct err *err)
 {
 	enum disk_backend backend;
-	if (!is_hostname(wire_str(launching->msg, FIELD_HOSTNAME, "cloche")))
-		return err_set(err, ERR_INVALID, "malformed hostname");
+	if (wish_check_hostname(wire_str(launching->msg, FIELD_HOSTNAME, "cloche"), err) < 0)
+		return -1;
 	if (!disk_parse(wire_str(launching->msg, FIELD_DISK_BACKEND, "auto"), &backend))
 		return err_set(err, ERR_INVALID, "unknown disk backend");
 	return 0;
@@ -136,51 +94,6 @@ static int open_layers(struct launching *launching, struct err *err)
 	return launching->meta.layer_count ? 0 : err_set(err, ERR_INVALID, "malformed layer id");
 }
 
-/* "grant TAB target TAB ro|rw" */
-static int add_mount(struct launching *launching, const char *text, struct err *err)
-{
-	struct mount_request *mount = &launching->mounts[launching->mount_count];
-	const char *target = strchr(text, '\t');
-	const char *mode = target ? strchr(target + 1, '\t') : NULL;
-	if (!mode || (!str_eq(mode + 1, "ro") && !str_eq(mode + 1, "rw")))
-		return err_set(err, ERR_INVALID, "malformed mount");
-	auto_free char *grant = mem_strndup(text, (size_t)(target - text));
-	auto_free char *path = mem_strndup(target + 1, (size_t)(mode - target - 1));
-	if (!id_is_valid(grant, "gr"))
-		return err_set(err, ERR_INVALID, "malformed grant id");
-	if (spec_check_path("mount target", path, err) < 0)
-		return -1;
-	struct grant_use use = {grant, str_eq(mode + 1, "ro"), launching->box};
-	if (grants_use(&launching->broker->grants, &launching->broker->site.state, &use,
-	               &mount->grant, err) < 0)
-		return -1;
-	launching->mount_count++;
-	(void)snprintf(mount->text, sizeof(mount->text), "%s\t%s\t%s", grant, path, mode + 1);
-	return 0;
-}
-
-static int open_mounts(struct launching *launching, struct err *err)
-{
-	size_t count = wire_count(launching->msg, FIELD_MOUNT);
-	if (count > LIMIT_MOUNTS)
-		return err_set(err, ERR_INVALID, "more than %d mounts", LIMIT_MOUNTS);
-	launching->mounts = mem_zalloc((count + 1) * sizeof(*launching->mounts));
-	size_t at = 0;
-	const char *text;
-	while ((text = wire_next_str(launching->msg, FIELD_MOUNT, &at)))
-		if (add_mount(launching, text, err) < 0)
-			return -1;
-	return launching->mount_count == count ? 0 : err_set(err, ERR_INVALID, "malformed mount");
-}
-
-static int record_grants(struct launching *launching, struct err *err)
-{
-	auto_free struct grant *grants = mem_zalloc((launching->mount_count + 1) * sizeof(*grants));
-	for (size_t i = 0; i < launching->mount_count; i++)
-		grants[i] = launching->mounts[i].grant;
-	return grants_record(launching->box, grants, launching->mount_count, err);
-}
-
 /* Directory, meta without a slot, slot, meta with it: see slot.c for why in this order. */
 static int take_slot(struct launching *launching, struct err *err)
 {
@@ -205,7 +118,7 @@ static int take_slot(struct launching *launching, struct err *err)
 		meta->slot = -1;
 		return err_sys(err, -r, "write meta of %s", launching->id);
 	}
-	return record_grants(launching, err);
+	return wish_mounts_record(&launching->mounts, launching->box, err);
 }
 
 static void put_slot(const struct launching *launching, struct wire_out *out)
@@ -226,18 +139,11 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 	wire_put_u64(out, FIELD_KEEPER_UID, launching->meta.keeper_uid);
 	wire_put_u64(out, FIELD_DAEMON_UID, site->daemon.uid);
 	wire_put_u64(out, FIELD_DAEMON_GID, site->daemon.gid);
-	for (size_t i = 0; i < ARRAY_LEN(limit_fields); i++)
-		wire_put_u64(out, limit_fields[i].field, launching->limits[i]);
+	wish_put_limits(&launching->limits, true, out);
 	for (size_t i = 0; i < launching->meta.layer_count; i++)
 		wire_put_str(out, FIELD_LAYER,
 		             launching->is_host[i] ? "host" : launching->meta.layers[i]);
-	for (size_t i = 0; i < launching->mount_count; i++) {
-		char owner[16];
-		(void)snprintf(owner, sizeof(owner), "%u",
-		               (unsigned)launching->mounts[i].grant.owner);
-		wire_put_str(out, FIELD_MOUNT, launching->mounts[i].text);
-		wire_put_str(out, FIELD_SOURCE_UID, owner);
-	}
+	wish_mounts_put(&launching->mounts, out);
 }
 
 /* In the order of enum keeper_fd. */
@@ -251,8 +157,7 @@ static void put_fds(const struct launching *launching, int result, struct wire_o
 	wire_put_fd(out, site->templates_fd);
 	for (size_t i = 0; i < launching->meta.layer_count; i++)
 		wire_put_fd(out, launching->layers[i]);
-	for (size_t i = 0; i < launching->mount_count; i++)
-		wire_put_fd(out, launching->mounts[i].grant.fd);
+	wish_mounts_put_fds(&launching->mounts, out);
 }
 
 static void on_undone(struct job *job, struct wire_msg *answer, const struct err *err)
@@ -353,8 +258,9 @@ static int make_and_send(struct launching *launching, struct err *err)
 	struct box_meta old;
 	if (!launching->is_new && box_read_meta(launching->box, &old) == 0 && old.slot >= 0)
 		return err_set(err, ERR_CONFLICT, "sandbox %s must be reaped first", launching->id);
-	if (open_mounts(launching, err) < 0 || take_slot(launching, err) < 0 ||
-	    send_slot(launching, err) < 0) {
+	if (wish_mounts_open(launching->broker, launching->msg, launching->box, &launching->mounts,
+	                     err) < 0 ||
+	    take_slot(launching, err) < 0 || send_slot(launching, err) < 0) {
 		take_back(launching);
 		return -1;
 	}
@@ -375,8 +281,8 @@ int op_launch(struct broker *broker, struct wire_msg *msg, struct err *err)
 	else if (job_is_busy(broker, launching->id))
 		r = err_set(err, ERR_CONFLICT, "something is under way for %s: ask again",
 		            launching->id);
-	if (r == 0 && check_limits(launching, err) == 0 && check_words(launching, err) == 0 &&
-	    open_layers(launching, err) == 0)
+	if (r == 0 && wish_limits(msg, &launching->limits, err) == 0 &&
+	    check_words(launching, err) == 0 && open_layers(launching, err) == 0)
 		r = make_and_send(launching, err);
 	else
 		r = -1;

@@ -47,9 +47,9 @@ static bool wait_pidfd(int pidfd, int timeout_ms)
 /* The keeper, as a pidfd that is surely it; -ESRCH when it is gone. */
 static int open_keeper(int box_fd)
 {
-	struct box_keeper keeper;
+	struct box_process keeper;
 	char boot[37];
-	if (box_read_keeper(box_fd, &keeper) < 0 || proc_boot_id(boot) < 0 ||
+	if (box_read_process(box_fd, "keeper", &keeper) < 0 || proc_boot_id(boot) < 0 ||
 	    !str_eq(boot, keeper.boot))
 		return -ESRCH;
 	auto_close int pidfd = proc_pidfd_open(keeper.pid);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "daemon/fit.h"
 #include "daemon/leftover.h"
 #include "daemon/notes.h"
 #include "daemon/pool.h"
@@ -248,6 +249,21 @@ static void store_claimed(struct member *member)
 	         LOG_STR("state", sandbox_state_name(member->row->state)));
 }
 
+/* Nobody's and never to be: the same request goes the long way, which says what is wrong with it if
+ * it is the request. */
+static void cannot_claim(struct member *member, const struct err *err)
+{
+	struct sandbox *row = member->row;
+	struct sandbox *again = sandbox_new(&row->spec, io_real_ms());
+
+	log_warn("a parked sandbox could not be claimed; another is made",
+	         LOG_STR("sandbox", row->id.text), LOG_ERR(err));
+	metrics_count(&member->fleet->metrics, METRICS_CLAIM_FAILURES);
+	again->image_id = row->image_id;
+	create_anew(member->fleet, again, take_ptr(member->start_waiters));
+	pool_discard(member);
+}
+
 static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
 {
 	struct member *member = ctx;
@@ -258,14 +274,7 @@ static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
 	if (step_is_cut_off(member, err))
 		return;
 	if (!msg || step_apply(member, SANDBOX_EVENT_STARTED, &refused) < 0) {
-		log_warn("a parked sandbox could not be claimed; another is made",
-		         LOG_STR("sandbox", row->id.text), LOG_ERR(msg ? &refused : err));
-		struct sandbox *again = sandbox_new(&row->spec, io_real_ms());
-
-		metrics_count(&member->fleet->metrics, METRICS_CLAIM_FAILURES);
-		again->image_id = row->image_id;
-		create_anew(member->fleet, again, take_ptr(member->start_waiters));
-		pool_discard(member);
+		cannot_claim(member, msg ? &refused : err);
 		return;
 	}
 	row->started_ms = io_real_ms();
@@ -276,23 +285,57 @@ static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
 	member_unref(member);
 }
 
-/* Takes the pool's reference. */
-static void claim(struct member *member, const struct spec *spec, struct member_waiter *waiters)
+/* The second phase. */
+static void claim(struct member *member)
 {
-	struct sandbox *row = member->row;
+	const struct spec *spec = &member->row->spec;
 	auto_wire_out struct wire_out out = {0};
 	uint64_t number = peer_begin(member->peer, &out, WIRE_K_CLAIM);
 
-	spec_done(&row->spec);
-	spec_copy(&row->spec, spec);
-	row->created_ms = io_real_ms();
-	member->since_ms = io_boot_ms();
 	member->asked_us = io_boot_us();
-	member->start_waiters = waiters;
 	wire_put_u64(&out, FIELD_OUTPUT_RATE, spec->limits.output_rate);
+	wire_put_u64(&out, FIELD_NOFILE, spec->limits.nofile);
 	if (spec->ttl_ms)
 		wire_put_u64(&out, FIELD_DEADLINE_MS, io_boot_ms() + spec->ttl_ms);
 	peer_call(member->peer, number, &out, CLAIM_MS, on_claimed, member);
+}
+
+static void on_bound(const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	struct err gone = *err;
+
+	metrics_since(&member->fleet->metrics, METRICS_BIND, member->asked_us);
+	if (step_is_cut_off(member, err))
+		return;
+	if (err->code == ERR_OK && !member->peer)
+		(void)err_set(&gone, ERR_GONE, "its keeper is gone"); /* always -1 */
+	if (gone.code != ERR_OK)
+		cannot_claim(member, &gone);
+	else
+		claim(member);
+}
+
+/* Takes the pool's reference. */
+static void take_parked(struct member *member, const struct spec *spec,
+                        struct member_waiter *waiters)
+{
+	struct runtime *runtime = member->fleet->runtime;
+	struct sandbox *row = member->row;
+	enum fit fit = fit_of(row, spec);
+	struct spec made = row->spec;
+
+	spec_copy(&row->spec, spec);
+	row->created_ms = io_real_ms();
+	member->since_ms = io_boot_ms();
+	member->start_waiters = waiters;
+	if (fit == FIT_BOUND) {
+		member->asked_us = io_boot_us();
+		runtime->ops->bind(runtime, &made, row, on_bound, member);
+	} else {
+		claim(member);
+	}
+	spec_done(&made);
 }
 
 void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sandbox on_sandbox,
@@ -317,7 +360,7 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 	spec_copy(&final, spec);
 	image_apply(image, &final);
 	if (member) {
-		claim(member, &final, waiters);
+		take_parked(member, &final, waiters);
 	} else {
 		row = sandbox_new(&final, io_real_ms());
 		if (image)

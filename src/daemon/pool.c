@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "daemon/fit.h"
 #include "daemon/leftover.h"
 #include "runtime/image.h"
 #include "runtime/runtime.h"
@@ -211,18 +212,6 @@ static bool is_same_text(const char *a, const char *b)
 	return str_eq(a ? a : "", b ? b : "");
 }
 
-/* Whether a sandbox made after the profile can become this one by binding alone. */
-static bool can_become(const struct spec *made, const struct spec *wanted)
-{
-	return is_same_text(made->runtime, wanted->runtime) &&
-	       is_same_text(made->image, wanted->image) &&
-	       is_same_text(made->disk_backend, wanted->disk_backend) &&
-	       is_same_text(made->network, wanted->network) &&
-	       is_same_text(made->hostname, wanted->hostname) && is_same_text("", wanted->name) &&
-	       made->degraded == wanted->degraded && wanted->mount_count == 0 &&
-	       memcmp(&made->limits, &wanted->limits, sizeof(made->limits)) == 0; /* all u64 */
-}
-
 static struct pool_shelf *shelf_for(struct pool *pool, const struct spec *spec)
 {
 	for (size_t i = 0; i < pool->count; i++) {
@@ -260,7 +249,7 @@ struct member *pool_take(struct pool *pool, const struct spec *spec, const char 
 
 	if (!shelf)
 		return NULL;
-	while (!member && shelf->ready_count > 0 && can_become(&shelf->profile->spec, spec)) {
+	while (!member && shelf->ready_count > 0 && fit_of(shelf->ready[0]->row, spec) != FIT_NOT) {
 		member = take_oldest(shelf);
 		/* The image was imported anew since: what was made of the old one is of no use. */
 		if (!str_eq(member->row->image_id.text, image_id)) {

@@ -4,9 +4,10 @@
  * one has no row: whatever happens to this daemon, the next one finds it without a row and takes it
  * down.
  *
- * Claiming has two phases: the keeper is told (K_CLAIM) before any command can run in it, then the
- * row is committed as running; only then is anybody answered. What a parked one cannot become
- * (other image, disk, limits, mounts, hostname) is made the long way instead.
+ * Claiming has two phases. What takes rights (hostname, limits, mounts) is changed by the broker,
+ * or nothing is; then the keeper is told (K_CLAIM) before any command can run in it, and the row is
+ * committed as running; only then is anybody answered. What a parked one cannot become (fit.h) is
+ * made the long way instead, and so is the request of one that could not be bound.
  */
 #pragma once
 

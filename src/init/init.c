@@ -1,8 +1,8 @@
 /*
  * Who runs this: pid 1 inside, with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its own
  * user namespace only. Bytes looked at: its keeper's messages, /proc of its own pid namespace. The
- * walls the workload inherits (Landlock, seccomp) are put up here, once, before the spawner is
- * forked: an exec costs nothing for them, and no command can ever run without them.
+ * walls the workload inherits (walls.h) are put up once, before the first command: an exec costs
+ * nothing for them, and no command can ever run without them.
  */
 #include "init/init.h"
 
@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,8 +22,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "init/spawn.h"
+#include "init/walls.h"
 #include "os/caps.h"
-#include "os/landlock.h"
 #include "os/proc.h"
 #include "os/seccomp.h"
 #include "wire/wire.h"
@@ -33,75 +32,12 @@ struct init {
 	struct loop *loop;
 	struct loop_source control;
 	pid_t spawner;
+	struct walls walls;
 	int gate; /* a byte lets a new spawner go on; -1: none waits */
 	uint8_t *bytes;
 };
 
-enum { LANDLOCK_RULES = 64, KILL_ROUNDS = 200, SIGNALS = 64 };
-
-static const struct landlock_rule fixed_rules[] = {
-	{"/", LANDLOCK_READ},
-	{"/proc", LANDLOCK_WRITE_FILES}, /* oom_score_adj, comm and the like of one's own */
-	{"/dev", LANDLOCK_WRITE_FILES},
-	{"/dev/shm", LANDLOCK_ALL},
-	{"/dev/pts", LANDLOCK_WRITE_FILES},
-};
-
-/* Places that the mounts make read-only already; Landlock says it a second time. */
-static const char *const never_writable[] = {"proc", "sys", "dev"};
-
-static bool is_writable_place(const char *name)
-{
-	if (str_eq(name, ".") || str_eq(name, ".."))
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(never_writable); i++) {
-		if (str_eq(name, never_writable[i]))
-			return false;
-	}
-	/* The system's own trees of the host image are another mount, and read-only. */
-	struct statvfs fs;
-	return statvfs(name, &fs) == 0 && !(fs.f_flag & ST_RDONLY);
-}
-
-/* Landlock only adds rights, so "everything but" is spelled as a rule for each top-level directory.
- */
-static size_t collect_rules(struct landlock_rule *rules)
-{
-	memcpy(rules, fixed_rules, sizeof(fixed_rules));
-	size_t count = ARRAY_LEN(fixed_rules);
-	DIR *dir = opendir("/");
-	if (!dir)
-		return count;
-	struct dirent *entry;
-	while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-		if (count == LANDLOCK_RULES || entry->d_type != DT_DIR ||
-		    !is_writable_place(entry->d_name))
-			continue;
-		rules[count++] =
-			(struct landlock_rule){mem_printf("/%s", entry->d_name), LANDLOCK_ALL};
-	}
-	(void)closedir(dir);
-	return count;
-}
-
-static int put_up_walls(struct err *err)
-{
-	struct landlock_rule rules[LANDLOCK_RULES];
-	int r = chdir("/") < 0 ? -errno : 0;
-	if (r >= 0 && landlock_abi() > 0) {
-		auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		size_t count = collect_rules(rules);
-		r = root < 0 ? -errno : landlock_restrict(root, rules, count, 0);
-		for (size_t i = ARRAY_LEN(fixed_rules); i < count; i++)
-			free((void *)(uintptr_t)rules[i].path);
-	}
-	if (r < 0)
-		return err_sys(err, -r, "put up Landlock");
-	r = caps_not_dumpable();
-	if (r >= 0)
-		r = seccomp_install(SECCOMP_WORKLOAD);
-	return r < 0 ? err_sys(err, -r, "load the system call filter") : 0;
-}
+enum { KILL_ROUNDS = 200, SIGNALS = 64 };
 
 static int start_spawner(struct init *init, struct err *err)
 {
@@ -110,14 +46,14 @@ static int start_spawner(struct init *init, struct err *err)
 		return err_sys(err, errno, "fork the spawner");
 	if (init->spawner == 0) {
 		(void)close(INIT_CONTROL_FD);
-		spawn_loop(INIT_SPAWN_FD);
+		spawn_loop(INIT_SPAWN_FD, &init->walls);
 	}
 	return 0; /* the socket stays open here too: a later spawner serves what is queued in it */
 }
 
 /* A spawner born here is in init's cgroup: it must not start anything before the keeper moved it.
  */
-static NORETURN void wait_at_gate(int gate)
+static NORETURN void wait_at_gate(struct walls *walls, int gate)
 {
 	char byte;
 	sigset_t none;
@@ -128,9 +64,10 @@ static NORETURN void wait_at_gate(int gate)
 	if (wire_send(INIT_SPAWN_FD, &again) < 0 || io_read_full(gate, &byte, 1) != 1)
 		_exit(1);
 	static const int keep[] = {0, 1, 2, INIT_SPAWN_FD};
+	walls_forget(walls); /* mounts may have come in since */
 	if (caps_close_fds_except(keep, ARRAY_LEN(keep)) < 0)
 		_exit(1);
-	spawn_loop(INIT_SPAWN_FD);
+	spawn_loop(INIT_SPAWN_FD, walls);
 }
 
 /* The kernel killed the spawner (memory was short): make another. False: nothing can be started any
@@ -144,7 +81,7 @@ static bool replace_spawner(struct init *init)
 	init->spawner = fork();
 	if (init->spawner == 0) {
 		(void)close(gate[1]);
-		wait_at_gate(gate[0]);
+		wait_at_gate(&init->walls, gate[0]);
 	}
 	(void)close(gate[0]);
 	init->gate = gate[1];
@@ -432,7 +369,9 @@ int init_main(int argc, char **argv)
 	if (getpid() != 1)
 		return 125;
 	reset_signals();
-	if (put_up_walls(&err) < 0 || take_own_id(&err) < 0 || start_spawner(&init, &err) < 0) {
+	bool is_parked = argc > 2 && str_eq(argv[2], INIT_PARKED);
+	if (walls_put_up(&init.walls, is_parked, &err) < 0 || take_own_id(&err) < 0 ||
+	    start_spawner(&init, &err) < 0) {
 		auto_wire_out struct wire_out out;
 		wire_begin(&out, WIRE_ERROR, 0);
 		wire_put_err(&out, &err);

@@ -9,5 +9,8 @@
 
 enum { INIT_CONTROL_FD = 3, INIT_SPAWN_FD = 4, INIT_UID = 60999 };
 
+/* Second argument of one that waits to be claimed: mounts may still come in. */
+#define INIT_PARKED "parked"
+
 /* The role `cloche init`; returns the exit status. */
 int init_main(int argc, char **argv);

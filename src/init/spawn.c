@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "init/account.h"
+#include "init/walls.h"
 #include "os/caps.h"
 #include "os/tty.h"
 #include "wire/wire.h"
@@ -30,6 +31,7 @@ struct command {
 	char **argv;
 	char **environment;
 	const char *cwd;
+	uint64_t nofile; /* 0: as it is */
 	bool is_tty;
 	int status; /* socket to the keeper */
 	int stdio[3];
@@ -72,6 +74,19 @@ static void volunteer_for_oom(void)
 	(void)!io_write_ctl(AT_FDCWD, "/proc/self/oom_score_adj",
 	                    "500"); /* best effort by design */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* In a sandbox made in advance this is where the limit comes from. Never above what we have. */
+static int limit_files(uint64_t count)
+{
+	struct rlimit limit;
+	if (count == 0)
+		return 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	limit.rlim_max = MIN((rlim_t)count, limit.rlim_max);
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
 }
 
 static int enter_cwd(const struct command *command, struct err *err)
@@ -127,7 +142,10 @@ static int become_command(const struct command *command, struct err *err)
 	volunteer_for_oom();
 	if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
 		return err_sys(err, errno, "take the ordinary priority");
-	int r = caps_drop_bounding();
+	int r = limit_files(command->nofile);
+	if (r < 0)
+		return err_sys(err, -r, "limit open files");
+	r = caps_drop_bounding();
 	if (r < 0)
 		return err_sys(err, -r, "empty the capability sets");
 	if (command->account.uid != getuid() || command->account.gid != getgid())
@@ -275,6 +293,7 @@ static int parse_command(struct command *command, struct wire_msg *msg, struct e
 	command->environment = copy_list(msg, FIELD_ENV, DEFAULTS);
 	command->cwd = wire_str(msg, FIELD_CWD, "/workspace");
 	command->is_tty = wire_u64(msg, FIELD_TTY, 0) != 0;
+	command->nofile = wire_u64(msg, FIELD_NOFILE, 0);
 	if (account_find(wire_str(msg, FIELD_USER, "agent"), &command->account, err) < 0)
 		return -1;
 	if (getuid() != 0 && !caps_has(CAP_SETUID) && command->account.uid != getuid())
@@ -352,7 +371,19 @@ static void spawn_one(int sock, struct wire_msg *msg)
 	send_status(&command, WIRE_S_FAILED, 0, &err);
 }
 
-void spawn_loop(int sock)
+/* S_MOUNTED: what is mounted inside changed since we were made. */
+static void take_message(int sock, struct wire_msg *msg, struct walls *walls)
+{
+	if (msg->type == WIRE_S_MOUNTED)
+		walls_forget(walls);
+	/* The keeper sees the status socket close; another spawner tries. */
+	if (walls_close(walls) < 0)
+		_exit(1);
+	if (msg->type == WIRE_S_EXEC && msg->fd_count >= 1)
+		spawn_one(sock, msg);
+}
+
+void spawn_loop(int sock, struct walls *walls)
 {
 	uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	struct sigaction action = {.sa_handler = reap, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
@@ -365,8 +396,7 @@ void spawn_loop(int sock)
 			_exit(0);
 		if (r < 0)
 			continue; /* a packet we cannot read; the keeper will notice the silence */
-		if (msg.type == WIRE_S_EXEC && msg.fd_count >= 1)
-			spawn_one(sock, &msg);
+		take_message(sock, &msg, walls);
 		wire_msg_done(&msg);
 	}
 }

@@ -8,5 +8,8 @@
 
 #include "base/base.h"
 
-/* Loop of the spawner process; ends when the keeper closes the socket. */
-NORETURN void spawn_loop(int sock);
+struct walls;
+
+/* Loop of the spawner process; ends when the keeper closes the socket. Walls that are not up go up
+ * with the first message. */
+NORETURN void spawn_loop(int sock, struct walls *walls);

@@ -147,6 +147,7 @@ static int send_to_spawner(struct exec *exec, const struct wire_msg *msg,
 	}
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		wire_put_u64(&out, numbers[i], wire_u64(msg, numbers[i], 0));
+	wire_put_u64(&out, FIELD_NOFILE, exec->keeper->slot.nofile);
 	wire_put_fd(&out, fds->status);
 	for (int i = 0; i < 3 && !exec->is_tty; i++)
 		wire_put_fd(&out, fds->stdio[i]);
@@ -442,7 +443,6 @@ int exec_signal(struct exec *exec, int number, struct err *err)
 	return keeper_ask_init(exec->keeper, &out, err);
 }
 
-/* Asks init with the work group frozen, so that nothing forks away meanwhile. */
 /* Freezes the work group; may be nested. False: nothing holds it still. */
 static bool hold_still(struct keeper *keeper)
 {
@@ -462,6 +462,7 @@ static void let_go(struct keeper *keeper)
 		log_warn("cannot thaw the sandbox", LOG_STR("sandbox", keeper->slot.id));
 }
 
+/* Asks init with the work group frozen, so that nothing forks away meanwhile. */
 static int kill_frozen(struct keeper *keeper, struct wire_out *out, struct err *err)
 {
 	/* chase forks when nothing holds them still */
@@ -512,7 +513,6 @@ int exec_kill(struct exec *exec, const char *reason, struct err *err)
 	return kill_frozen(keeper, &out, err);
 }
 
-void exec_conn_gone(struct keeper *keeper, struct conn *conn)
 void exec_kill_all(struct keeper *keeper, const char *reason)
 {
 	(void)hold_still(keeper); /* without a freezer each is chased */
@@ -527,6 +527,7 @@ void exec_kill_all(struct keeper *keeper, const char *reason)
 	let_go(keeper);
 }
 
+void exec_conn_gone(struct keeper *keeper, struct conn *conn)
 {
 	for (struct exec *exec = keeper->execs; exec; exec = exec->next) {
 		if (exec->starter == conn)

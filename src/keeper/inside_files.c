@@ -100,7 +100,7 @@ static int add_account(int etc, const char *name, const char *line)
 	return r < 0 ? r : io_write_all(fd, line, strlen(line));
 }
 
-static int fill_etc(int etc, const char *hostname, uid_t root_id)
+static int put_hostname(int etc, const char *hostname, uid_t root_id)
 {
 	char hosts[256], name[80];
 	(void)snprintf(hosts, sizeof(hosts),
@@ -108,8 +108,12 @@ static int fill_etc(int etc, const char *hostname, uid_t root_id)
 	               hostname);
 	(void)snprintf(name, sizeof(name), "%s\n", hostname);
 	int r = put_file(etc, "hosts", hosts, root_id);
-	if (r >= 0)
-		r = put_file(etc, "hostname", name, root_id);
+	return r < 0 ? r : put_file(etc, "hostname", name, root_id);
+}
+
+static int fill_etc(int etc, const char *hostname, uid_t root_id)
+{
+	int r = put_hostname(etc, hostname, root_id);
 	if (r >= 0)
 		r = put_file(etc, "resolv.conf", "# no network: nothing resolves here\n", root_id);
 	if (r >= 0)
@@ -132,6 +136,12 @@ int inside_files_prepare(int root_fd, const char *hostname, const struct inside_
 		return err_sys(err, -etc, "open /etc of the image");
 	int r = fill_etc(etc, hostname, host_id(owner, 0));
 	return r < 0 ? err_sys(err, -r, "fill /etc") : 0;
+}
+
+int inside_files_hostname(int root_fd, const char *hostname, const struct inside_files_owner *owner)
+{
+	auto_close int etc = path_open_plain(root_fd, "etc", O_RDONLY | O_DIRECTORY, 0);
+	return etc < 0 ? etc : put_hostname(etc, hostname, host_id(owner, 0));
 }
 
 int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_fd)

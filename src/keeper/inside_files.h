@@ -14,5 +14,8 @@ struct inside_files_owner {
 
 int inside_files_prepare(int root_fd, const char *hostname, const struct inside_files_owner *owner,
                          struct err *err) NODISCARD;
+/* The files of /etc that say the hostname; -errno. */
+int inside_files_hostname(int root_fd, const char *hostname,
+                          const struct inside_files_owner *owner) NODISCARD;
 /* The place a mount goes: made as a directory or an empty file, after what source_fd is. */
 int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_fd) NODISCARD;

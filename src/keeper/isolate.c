@@ -141,7 +141,8 @@ int isolate_init(const struct slot *slot, int userns_fd, int control_fd, int spa
 	 */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return err_sys(err, errno, "tie init to its keeper");
-	static char *const argv[] = {(char *)"cloche", (char *)"init", NULL};
+	char *const argv[] = {(char *)"cloche", (char *)"init",
+	                      slot->is_parked ? (char *)"parked" : NULL, NULL};
 	static char *const environment[] = {NULL};
 	(void)execveat(PROGRAM_FD, "", argv, environment, AT_EMPTY_PATH);
 	return err_sys(err, errno, "execute the program inside");

@@ -40,6 +40,13 @@ void keeper_warm(void)
 	is_warm = true;
 }
 
+const struct cgroup_layout *keeper_layout(void)
+{
+	if (!is_warm)
+		keeper_warm();
+	return &warm_layout;
+}
+
 uint64_t keeper_next_request(struct keeper *keeper)
 {
 	return ++keeper->init_request;
@@ -368,10 +375,8 @@ int keeper_run(struct wire_msg *msg)
 	(void)setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
 	forget_environment();
-	if (!is_warm)
-		keeper_warm();
 	int r = slot_parse(msg, &keeper.slot, &err);
-	launch_init(&keeper.launch, &keeper.slot, &warm_layout);
+	launch_init(&keeper.launch, &keeper.slot, keeper_layout());
 	if (r >= 0 && loop_new(&keeper.loop) < 0)
 		r = err_set(&err, ERR_UNAVAILABLE, "no memory for the keeper");
 	if (r >= 0)

@@ -16,6 +16,8 @@ enum keeper_fd {
 	KEEPER_FD_PROGRAM,   /* the sealed copy of this program that goes inside */
 	KEEPER_FD_TEMPLATES, /* templates/, where empty loop images are kept */
 	KEEPER_FD_LAYERS,    /* first layer, lowest first */
+	/* Of a BIND message, after RUN: the first mount. */
+	KEEPER_FD_BIND_MOUNTS = KEEPER_FD_PROGRAM,
 };
 
 /* Looks at the machine once, in the zygote, so that every keeper forked later knows it already. */
@@ -23,3 +25,6 @@ void keeper_warm(void);
 /* The whole life of a keeper; returns its exit status. Takes the fds of the message. Privileged
  * on entry, unprivileged before it looks at the first byte from inside. */
 int keeper_run(struct wire_msg *msg);
+/* Changes a parked sandbox (BIND) and answers: a process of its own, privileged to its end. Returns
+ * its exit status. Takes the fds of the message. */
+int keeper_bind(struct wire_msg *msg);

@@ -65,21 +65,26 @@ static int missing(struct launch *launch, const char *name, const char *remedy, 
 		name, remedy);
 }
 
-static int step_identity(struct launch *launch, struct err *err)
+static int record_process(struct launch *launch, const char *name, pid_t pid, struct err *err)
 {
 	char boot[37], text[128];
 	uint64_t start;
 	int r = proc_boot_id(boot);
 	if (r >= 0)
-		r = proc_start_time(getpid(), &start);
+		r = proc_start_time(pid, &start);
 	if (r < 0)
-		return err_sys(err, -r, "read own identity");
-	int n = snprintf(text, sizeof(text), "pid=%d\nstart=%llu\nboot=%s\n", (int)getpid(),
+		return err_sys(err, -r, "read the identity of %s", name);
+	int n = snprintf(text, sizeof(text), "pid=%d\nstart=%llu\nboot=%s\n", (int)pid,
 	                 (unsigned long long)start, boot);
 	/* Replaced by rename, not synced: the boot id makes it worthless after a power cut anyway.
 	 */
-	r = io_replace_file(launch->slot->sandbox_dir, "keeper", text, (size_t)n, 0644);
-	return r < 0 ? err_sys(err, -r, "record own identity") : 0;
+	r = io_replace_file(launch->slot->sandbox_dir, name, text, (size_t)n, 0644);
+	return r < 0 ? err_sys(err, -r, "record the identity of %s", name) : 0;
+}
+
+static int step_identity(struct launch *launch, struct err *err)
+{
+	return record_process(launch, "keeper", getpid(), err);
 }
 
 static int check_controllers(struct launch *launch, struct err *err)
@@ -187,10 +192,7 @@ static int step_disk(struct launch *launch, struct err *err)
 	if (disk->backend == DISK_AUTO)
 		disk->backend = disk_choose(launch->slot->sandbox_dir);
 	note(launch, "disk=%s", disk_name(disk->backend));
-	/* Files in memory belong to no process that could be killed for them: were they all of it,
-	 * not even rm could run. */
-	if (disk->backend == DISK_TMPFS)
-		disk->bytes = MIN(disk->bytes, launch->slot->limits.memory / 2);
+	disk->bytes = slot_disk_bytes(disk->backend, disk->bytes, launch->slot->limits.memory);
 	if (disk->backend == DISK_LOOP) {
 		/* Made by mke2fs once per size; afterwards a file to copy. */
 		disk->loop_template_fd =
@@ -306,7 +308,8 @@ static int step_ready(struct launch *launch, struct err *err)
 	while ((mechanism = wire_next_str(&msg, FIELD_MECHANISM, &at)) != NULL)
 		note(launch, "%s", mechanism);
 	wire_msg_done(&msg);
-	return 0;
+	/* A parked one is entered once more, by whoever binds it. */
+	return launch->slot->is_parked ? record_process(launch, "init", launch->init_pid, err) : 0;
 }
 
 static int step_move(struct launch *launch, struct err *err)

@@ -126,9 +126,17 @@ static int fill_dev(int dev)
 	return 0;
 }
 
+/* Its pages count as memory of the sandbox but belong to no process that could be killed for them:
+ * were all of it full of them, nothing could run any more. A disk in memory takes the half, this a
+ * quarter. */
+static void shm_size(char out[48], uint64_t memory)
+{
+	(void)snprintf(out, 48, "size=%llu", (unsigned long long)memory / 4); /* fits */
+}
+
 static int attach_dev(int root_fd, uint64_t memory)
 {
-	char shm_options[48] = "mode=1777";
+	char shm_options[64] = "mode=1777", size[48];
 	auto_close int dev = -1;
 	auto_close int pts = -1;
 	auto_close int shm = -1;
@@ -140,17 +148,24 @@ static int attach_dev(int root_fd, uint64_t memory)
 	if (r >= 0)
 		r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,max=128",
 		                MOUNT_NOSUID | MOUNT_NOEXEC, &pts);
-	/* Its pages count as memory of the sandbox but belong to no process that could be killed
-	 * for them: were all of it full of them, nothing could run any more. A disk in memory takes
-	 * the half, this a quarter. */
+	shm_size(size, memory);
 	if (memory != UINT64_MAX)
-		(void)snprintf(shm_options, sizeof(shm_options), "mode=1777,size=%llu",
-		               (unsigned long long)memory / 4);
+		(void)snprintf(shm_options, sizeof(shm_options), "mode=1777,%s", size); /* fits */
 	if (r >= 0)
 		r = attach_type(dev, "shm", "tmpfs", shm_options, MOUNT_NOSUID | MOUNT_NODEV, &shm);
 	if (r >= 0)
 		r = mount_set_flags(dev, MOUNT_RO);
 	return r;
+}
+
+int procdev_resize_shm(int root_fd, uint64_t memory)
+{
+	char size[48];
+	auto_close int shm = path_open_plain(root_fd, "dev/shm", O_PATH | O_DIRECTORY, 0);
+	if (shm < 0)
+		return shm;
+	shm_size(size, memory);
+	return mount_reconfigure(shm, size);
 }
 
 int procdev_attach(int root_fd, uint64_t memory, struct err *err)

@@ -56,15 +56,25 @@ static int agent_idmap(const struct slot *slot, uid_t source, int *ret_fd)
 	return ns_user_create(&map, 1, &map, 1, false, ret_fd);
 }
 
-static int prepare_mount(const struct rootfs *rootfs, struct slot_mount *mount)
+static int prepare_mount(const struct slot *slot, bool can_idmap, struct slot_mount *mount)
 {
 	enum mount_flags flags = MOUNT_NOSUID | MOUNT_NODEV | (mount->read_only ? MOUNT_RO : 0);
 	auto_close int idmap = -1;
 	int r = 0;
 	/* Files of host root are never mapped: they stay somebody else's inside (E24). */
-	if (rootfs->can_idmap && mount->source_uid != 0 && mount->source_uid != (uid_t)-1)
-		r = agent_idmap(rootfs->slot, mount->source_uid, &idmap);
+	if (can_idmap && mount->source_uid != 0 && mount->source_uid != (uid_t)-1)
+		r = agent_idmap(slot, mount->source_uid, &idmap);
 	return r < 0 ? r : detach(&mount->fd, flags, idmap);
+}
+
+int rootfs_take_mounts(struct slot *slot, bool can_idmap, struct err *err)
+{
+	for (size_t i = 0; i < slot->mount_count; i++) {
+		int r = prepare_mount(slot, can_idmap, &slot->mounts[i]);
+		if (r < 0)
+			return err_sys(err, -r, "take the folder for %s", slot->mounts[i].target);
+	}
+	return 0;
 }
 
 /* A little room on a disk that lasts, out of the sandbox's reach, for the next start to use: else
@@ -142,11 +152,8 @@ int rootfs_prepare(struct rootfs *rootfs, struct err *err)
 		if (r < 0)
 			return err_sys(err, -r, "take layer %zu of the image", i);
 	}
-	for (size_t i = 0; i < slot->mount_count; i++) {
-		int r = prepare_mount(rootfs, &slot->mounts[i]);
-		if (r < 0)
-			return err_sys(err, -r, "take the folder for %s", slot->mounts[i].target);
-	}
+	if (rootfs_take_mounts(slot, rootfs->can_idmap, err) < 0)
+		return -1;
 	int r = detach(&slot->program, sealed, -1);
 	if (r < 0)
 		return err_sys(err, -r, "take the program inside");
@@ -173,7 +180,7 @@ static int make_scratch(int *ret_fd, struct err *err)
  * exists, and overlay keeps the credentials of whoever mounts it for its own work on the upper. The
  * change of the file system id clears the file capabilities, which overlay needs to copy up: raise
  * them again. But not the one with which it would write past a quota for everybody inside. */
-static int become_inside_root(const struct slot *slot)
+int rootfs_become_inside_root(const struct slot *slot)
 {
 	(void)setfsgid(slot->range_base);
 	(void)setfsuid(slot->range_base);
@@ -213,7 +220,7 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	auto_close int overlay = -1;
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
 	if (r >= 0)
-		r = become_inside_root(rootfs->slot);
+		r = rootfs_become_inside_root(rootfs->slot);
 	if (r >= 0)
 		r = free_spare(rootfs);
 	if (r >= 0)
@@ -255,10 +262,10 @@ static int attach_mount(int mount_fd, int root, const char *path)
 	return r < 0 ? r : mount_attach_fd(mount_fd, target);
 }
 
-static int attach_mounts(const struct rootfs *rootfs, int root, struct err *err)
+int rootfs_attach_mounts(const struct slot *slot, int root, struct err *err)
 {
-	for (size_t i = 0; i < rootfs->slot->mount_count; i++) {
-		const struct slot_mount *mount = &rootfs->slot->mounts[i];
+	for (size_t i = 0; i < slot->mount_count; i++) {
+		const struct slot_mount *mount = &slot->mounts[i];
 		int r = attach_mount(mount->fd, root, mount->target);
 		if (r < 0)
 			return err_sys(err, -r, "mount at %s", mount->target);
@@ -280,7 +287,7 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	int r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
 	if (r < 0)
 		return err_sys(err, -r, "bind the program inside");
-	return attach_mounts(rootfs, root, err);
+	return rootfs_attach_mounts(rootfs->slot, root, err);
 }
 
 int rootfs_enter(const struct rootfs *rootfs, struct err *err)

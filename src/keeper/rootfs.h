@@ -22,5 +22,11 @@ struct rootfs {
 };
 
 int rootfs_prepare(struct rootfs *rootfs, struct err *err) NODISCARD;
+/* Parts of both, for one that is bound after it was built. The first turns the fds of granted
+ * folders into detached mounts, in the namespace they were opened in; the second makes this process
+ * root of the sandbox towards files; the third attaches them below the root. */
+int rootfs_take_mounts(struct slot *slot, bool can_idmap, struct err *err) NODISCARD;
+int rootfs_become_inside_root(const struct slot *slot) NODISCARD;
+int rootfs_attach_mounts(const struct slot *slot, int root, struct err *err) NODISCARD;
 /* Builds and pivots. On return cwd is "/" of the sandbox. */
 int rootfs_enter(const struct rootfs *rootfs, struct err *err) NODISCARD;

@@ -46,6 +46,7 @@ static void conn_free(struct conn *conn)
 		}
 	}
 	exec_conn_gone(keeper, conn);
+	claim_conn_gone(keeper, conn);
 	/* A parked one belongs to the daemon that had it made: nobody else will ever claim it. */
 	if (!keeper->conns && keeper->slot.is_parked)
 		keeper_end(keeper, "unclaimed", 0);
@@ -301,32 +302,32 @@ static int on_meters(struct request *request, struct err *err)
 	return 0;
 }
 
-static int on_deadline(struct request *request, struct err *err)
 static int on_disk(struct request *request, struct err *err)
 {
 	sampled_take(request->keeper, request->msg);
 	return 0;
 }
 
+static int on_deadline(struct request *request, struct err *err)
 {
 	keeper_set_deadline(request->keeper, wire_u64(request->msg, FIELD_DEADLINE_MS, 0));
 	return 0;
 }
 
-/* What it used while it waited is not its owner's to pay. */
+static int on_bind(struct request *request, struct err *err)
+{
+	request->is_later = true;
+	return claim_bind(request->keeper, request->conn, request->msg, err);
+}
+
+static int on_bound(struct request *request, struct err *err)
+{
+	return claim_bound(request->keeper, request->conn, request->msg, err);
+}
+
 static int on_claim(struct request *request, struct err *err)
 {
-	struct keeper *keeper = request->keeper;
-	if (!keeper->slot.is_parked)
-		return err_set(err, ERR_CONFLICT, "the sandbox is somebody's already");
-	keeper->slot.is_parked = false;
-	keeper->slot.output_rate =
-		wire_u64(request->msg, FIELD_OUTPUT_RATE, keeper->slot.output_rate);
-	keeper_set_deadline(keeper, wire_u64(request->msg, FIELD_DEADLINE_MS, 0));
-	keeper->started_boot_ms = io_boot_ms();
-	keeper->meter = (struct meter){0};
-	keeper_sample(keeper);
-	return 0;
+	return claim_take(request->keeper, request->msg, err);
 }
 
 static int on_stop(struct request *request, struct err *err)
@@ -433,6 +434,7 @@ static void on_listener(struct loop_source *source, uint32_t events, void *ctx)
 	struct conn *conn = mem_new(struct conn);
 	conn->keeper = keeper;
 	conn->sock = take_fd(&sock);
+	conn->is_root = uid == 0;
 	conn->next = keeper->conns;
 	keeper->conns = conn;
 	if (keeper->slot.is_parked)

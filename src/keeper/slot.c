@@ -7,6 +7,13 @@
 #include "base/str.h"
 #include "keeper/keeper.h"
 
+static void take_mounts(struct wire_msg *msg, size_t first, size_t count, struct slot *slot)
+{
+	slot->mounts = mem_zalloc((count + 1) * sizeof(*slot->mounts));
+	for (size_t i = 0; i < count; i++)
+		slot->mounts[slot->mount_count++].fd = wire_take_fd(msg, first + i);
+}
+
 static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err)
 {
 	size_t layers = wire_count(msg, FIELD_LAYER);
@@ -22,10 +29,7 @@ static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err
 	slot->templates = wire_take_fd(msg, KEEPER_FD_TEMPLATES);
 	for (size_t i = 0; i < layers; i++)
 		slot->layers[slot->layer_count++] = wire_take_fd(msg, KEEPER_FD_LAYERS + i);
-	slot->mounts = mem_zalloc((mounts + 1) * sizeof(*slot->mounts));
-	for (size_t i = 0; i < mounts; i++)
-		slot->mounts[slot->mount_count++].fd =
-			wire_take_fd(msg, KEEPER_FD_LAYERS + layers + i);
+	take_mounts(msg, KEEPER_FD_LAYERS + layers, mounts, slot);
 	return 0;
 }
 
@@ -84,21 +88,34 @@ static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 	slot->deadline_ms = wire_u64(msg, FIELD_DEADLINE_MS, 0);
 }
 
+static int parse_identity(const struct wire_msg *msg, struct slot *slot, struct err *err)
+{
+	const char *id = wire_str(msg, FIELD_SANDBOX, "");
+	if (!id_is_valid(id, "sb") || !str_copy(slot->id, sizeof(slot->id), id))
+		return err_set(err, ERR_PROTOCOL, "slot: malformed sandbox id");
+	slot->range_base = (uint32_t)wire_u64(msg, FIELD_RANGE_BASE, 0);
+	slot->range_count = (uint32_t)wire_u64(msg, FIELD_RANGE_COUNT, 1);
+	slot->keeper_uid = (uid_t)wire_u64(msg, FIELD_KEEPER_UID, 0);
+	return 0;
+}
+
+static int parse_hostname(const struct wire_msg *msg, const char *otherwise, struct slot *slot,
+                          struct err *err)
+{
+	if (!str_copy(slot->hostname, sizeof(slot->hostname),
+	              wire_str(msg, FIELD_HOSTNAME, otherwise)))
+		return err_set(err, ERR_PROTOCOL, "slot: the hostname is too long");
+	return 0;
+}
+
 int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 {
 	*ret = (struct slot){
 		.result = -1, .sandbox_dir = -1, .run_dir = -1, .program = -1, .templates = -1};
 	if (take_sources(msg, ret, err) < 0)
 		return -1;
-	const char *id = wire_str(msg, FIELD_SANDBOX, "");
-	if (!id_is_valid(id, "sb") || !str_copy(ret->id, sizeof(ret->id), id))
-		return err_set(err, ERR_PROTOCOL, "slot: malformed sandbox id");
-	if (!str_copy(ret->hostname, sizeof(ret->hostname),
-	              wire_str(msg, FIELD_HOSTNAME, "cloche")))
-		return err_set(err, ERR_PROTOCOL, "slot: the hostname is too long");
-	ret->range_base = (uint32_t)wire_u64(msg, FIELD_RANGE_BASE, 0);
-	ret->range_count = (uint32_t)wire_u64(msg, FIELD_RANGE_COUNT, 1);
-	ret->keeper_uid = (uid_t)wire_u64(msg, FIELD_KEEPER_UID, 0);
+	if (parse_identity(msg, ret, err) < 0 || parse_hostname(msg, "cloche", ret, err) < 0)
+		return -1;
 	ret->daemon_uid = (uid_t)wire_u64(msg, FIELD_DAEMON_UID, 0);
 	ret->daemon_gid = (gid_t)wire_u64(msg, FIELD_DAEMON_GID, 0);
 	ret->degraded = wire_u64(msg, FIELD_DEGRADED, 0) != 0;
@@ -110,6 +127,37 @@ int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 		return err_set(err, ERR_INVALID, "unknown disk backend '%s'",
 		               wire_str(msg, FIELD_DISK_BACKEND, ""));
 	return parse_mounts(msg, ret, err);
+}
+
+int slot_parse_bind(struct wire_msg *msg, struct slot *ret, struct err *err)
+{
+	size_t mounts = wire_count(msg, FIELD_MOUNT);
+	*ret = (struct slot){
+		.result = -1, .sandbox_dir = -1, .run_dir = -1, .program = -1, .templates = -1};
+	ret->disk.loop_template_fd = -1;
+	if (mounts > LIMIT_MOUNTS || msg->fd_count != KEEPER_FD_BIND_MOUNTS + mounts)
+		return err_set(err, ERR_PROTOCOL, "bind: %zu mounts with %zu fds", mounts,
+		               msg->fd_count);
+	ret->result = wire_take_fd(msg, KEEPER_FD_RESULT);
+	ret->sandbox_dir = wire_take_fd(msg, KEEPER_FD_SANDBOX);
+	ret->run_dir = wire_take_fd(msg, KEEPER_FD_RUN);
+	take_mounts(msg, KEEPER_FD_BIND_MOUNTS, mounts, ret);
+	if (parse_identity(msg, ret, err) < 0 || parse_hostname(msg, "", ret, err) < 0)
+		return -1;
+	ret->limits = (struct cgroup_limits){.memory = wire_u64(msg, FIELD_MEMORY, 0),
+	                                     .cpu_milli = wire_u64(msg, FIELD_CPU_MILLI, 0),
+	                                     .pids = wire_u64(msg, FIELD_PIDS, 0)};
+	ret->disk.bytes = wire_u64(msg, FIELD_DISK, 0);
+	ret->disk.inodes = wire_u64(msg, FIELD_INODES, 0);
+	ret->disk.project = ret->keeper_uid;
+	return parse_mounts(msg, ret, err);
+}
+
+uint64_t slot_disk_bytes(enum disk_backend backend, uint64_t bytes, uint64_t memory)
+{
+	/* Files in memory belong to no process that could be killed for them: were they all of it,
+	 * not even rm could run. */
+	return backend == DISK_TMPFS ? MIN(bytes, memory / 2) : bytes;
 }
 
 void slot_close_sources(struct slot *slot)

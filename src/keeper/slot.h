@@ -45,5 +45,10 @@ struct slot {
 /* Takes the fds out of msg. On failure slot_done is still to be called. */
 int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err) NODISCARD;
 void slot_done(struct slot *slot);
+/* As slot_parse, from a BIND message: limits are 0 and the hostname is empty where nothing changes.
+ */
+int slot_parse_bind(struct wire_msg *msg, struct slot *ret, struct err *err) NODISCARD;
+/* How large a disk of so many bytes is beside so much memory. */
+uint64_t slot_disk_bytes(enum disk_backend backend, uint64_t bytes, uint64_t memory);
 /* Closes what the keeper no longer needs once the sandbox stands: layers, mounts, program. */
 void slot_close_sources(struct slot *slot);

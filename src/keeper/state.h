@@ -20,7 +20,8 @@ struct keeper;
 struct conn {
 	struct conn *next;
 	struct keeper *keeper;
-	int sock; /* owned */
+	int sock;     /* owned */
+	bool is_root; /* the other side is */
 	struct loop_source source;
 	struct packet *first, *last; /* not yet sent */
 	size_t queued_bytes;
@@ -50,8 +51,8 @@ struct exec {
 	bool is_tty;
 	bool is_attached;    /* hold output back for the reader */
 	bool is_output_news; /* K_OUTPUT is due */
-	uint64_t acked;      /* offset the attached reader has */
 	bool has_loss;       /* some output could not be written; said once */
+	uint64_t acked;      /* offset the attached reader has */
 	uint64_t started_ms, ended_ms;
 	pid_t leader, shim; /* inside numbers */
 	int status_fd;      /* shim's socket; owned */
@@ -66,9 +67,9 @@ struct exec {
 	struct outlog_writer log;
 	struct loop_timer timeout;
 	uint64_t rate_limit, rate_tokens,
-		rate_at_ms; /* output bytes per second; UINT64_MAX: no limit */
-	struct loop_timer again;    /* looks whether it may be read: over the rate, or no memory */
-	struct conn *starter; /* who waits for the answer to K_EXEC; NULL when gone */
+		rate_at_ms;      /* output bytes per second; UINT64_MAX: no limit */
+	struct loop_timer again; /* looks whether it may be read: over the rate, or no memory */
+	struct conn *starter;    /* who waits for the answer to K_EXEC; NULL when gone */
 	uint64_t start_request;
 	uint64_t oom_kills_before, pids_denied_before;
 	bool is_killed;             /* a kill was asked for: reason is set */
@@ -77,13 +78,13 @@ struct exec {
 	const char *reason;
 };
 
-struct keeper {
 /* What a disk that is only measured (disk_backend "sampled") may hold before commands are ended. */
 struct sampled {
 	uint64_t bytes, inodes; /* 0: the limit itself */
 	unsigned int failures;  /* in a row */
 };
 
+struct keeper {
 	struct loop *loop;
 	struct slot slot;
 	struct launch launch;
@@ -92,14 +93,16 @@ struct sampled {
 	struct exec *execs;
 	size_t exec_count;
 	struct meter meter;
-	struct loop_timer sample, deadline, stop, accept_again;
 	struct sampled sampled;
 	unsigned int holds; /* who wants the work group frozen */
 	bool is_frozen;
+	struct loop_timer sample, deadline, stop, accept_again;
 	uint8_t *bytes;        /* one received message */
 	uint64_t init_request; /* numbers of our requests to init */
 	uint64_t output_bytes;
 	uint64_t started_boot_ms;
+	struct conn *binder;    /* changes the parked sandbox just now; NULL: nobody */
+	bool is_bound;          /* it was changed, once */
 	const char *end_reason; /* set once, when the end begins */
 	uint64_t grace_ms;      /* of that end */
 };
@@ -109,17 +112,30 @@ struct sampled {
 void keeper_end(struct keeper *keeper, const char *reason, uint64_t grace_ms);
 /* Reads the meters, and says each limit that acted since the last time. */
 void keeper_sample(struct keeper *keeper);
+/* An event: a limit acted. */
+void keeper_tell_limit(struct keeper *keeper, const char *reason, const char *detail);
 /* A command starts: the next sample is due within the busy interval, however idle it was before. */
 void keeper_watch(struct keeper *keeper);
 /* Ends the wait of keeper_end as soon as the last command is gone. */
-/* An event: a limit acted. */
-void keeper_tell_limit(struct keeper *keeper, const char *reason, const char *detail);
 void keeper_exec_ended(struct keeper *keeper);
 void keeper_set_deadline(struct keeper *keeper, uint64_t deadline_ms);
 /* Sends to init and waits for its answer, for seconds at most (init is ours and answers at once).
  */
 int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err) NODISCARD;
 uint64_t keeper_next_request(struct keeper *keeper);
+
+/* claim.c: how a parked sandbox becomes somebody's */
+/* K_BIND: answered here, because the answer may carry the disk. */
+int claim_bind(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
+               struct err *err) NODISCARD;
+int claim_bound(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
+                struct err *err) NODISCARD;
+int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *err) NODISCARD;
+/* One that was being bound by it is of no use any more. */
+void claim_conn_gone(struct keeper *keeper, const struct conn *conn);
+
+/* What the machine offers, as keeper_warm saw it. */
+const struct cgroup_layout *keeper_layout(void);
 
 /* serve.c */
 int serve_start(struct keeper *keeper) NODISCARD;
@@ -140,12 +156,18 @@ int exec_signal(struct exec *exec, int number, struct err *err) NODISCARD;
 /* Freezes the work group, kills all below the shim, thaws. Also of an ended exec, as long as
  * something it left behind lives; of a starting one as soon as it has started. */
 int exec_kill(struct exec *exec, const char *reason, struct err *err) NODISCARD;
+/* All of them, and what ended ones left behind; nothing inside runs meanwhile. */
+void exec_kill_all(struct keeper *keeper, const char *reason);
 void exec_forget(struct exec *exec);
 void exec_put_info(const struct exec *exec, struct wire_out *out);
 void exec_conn_gone(struct keeper *keeper, struct conn *conn);
 void exec_done_all(struct keeper *keeper);
 /* The command ended (status known or the shim vanished); called once streams are drained too. */
 void exec_finish(struct exec *exec);
+
+/* sampled.c */
+/* K_DISK: judges a measurement, and ends all commands of a sandbox that is over its limit. */
+void sampled_take(struct keeper *keeper, const struct wire_msg *msg);
 
 /* relay.c: bytes in and out of one exec */
 int relay_start(struct exec *exec, int out_dir) NODISCARD;
@@ -156,8 +178,6 @@ struct relay_piece {
 	uint64_t offset;
 	const uint8_t *bytes;
 	size_t len;
-/* All of them, and what ended ones left behind; nothing inside runs meanwhile. */
-void exec_kill_all(struct keeper *keeper, const char *reason);
 	bool is_end;
 };
 int relay_input(struct exec *exec, struct relay_piece piece, struct err *err) NODISCARD;
@@ -165,10 +185,6 @@ int relay_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *er
 /* Re-evaluates whether the streams may be read (window, rate). */
 void relay_update(struct exec *exec);
 /* Takes what the pipes still hold after the command ended. */
-/* sampled.c */
-/* K_DISK: judges a measurement, and ends all commands of a sandbox that is over its limit. */
-void sampled_take(struct keeper *keeper, const struct wire_msg *msg);
-
 void relay_drain(struct exec *exec);
 /* The last frame is written: gives back what an ended exec needs no more. */
 void relay_end(struct exec *exec);

@@ -236,6 +236,26 @@ int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgr
 	return 0;
 }
 
+int cgroup_open_part(const struct cgroup_layout *layout, const char *name, enum cgroup_part part,
+                     struct cgroup *ret)
+{
+	char path[sizeof(layout->base[0]) + 96];
+
+	cgroup_init(ret);
+	ret->version = layout->version;
+	if (!is_folder_name(name))
+		return -EINVAL;
+	for (size_t i = 0; i < cgroup_hierarchies(layout->version); i++) {
+		int n = snprintf(path, sizeof(path), "%s/%s/%s/%s", layout->base[i], CGROUP_FOLDER,
+		                 name, part_names[part]);
+		if (n < 0 || (size_t)n >= sizeof(path))
+			return -ENAMETOOLONG;
+		if (layout->base[i][0])
+			ret->dir[i][part] = MAX(open_dir(AT_FDCWD, path), -1);
+	}
+	return 0;
+}
+
 int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits)
 {
 	return ops_of(cgroup->version)->set_limits(cgroup, CGROUP_WORK, limits);

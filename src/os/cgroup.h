@@ -37,7 +37,7 @@ int cgroup_detect_from(const char *mountinfo, const char *self_cgroup, const cha
 struct cgroup_limits {
 	uint64_t memory;    /* bytes; UINT64_MAX = none. Swap is forbidden where the kernel can. */
 	uint64_t cpu_milli; /* UINT64_MAX = none */
-	uint64_t pids;
+	uint64_t pids;      /* UINT64_MAX = none. Of all three 0 = leave it as it is. */
 };
 
 enum cgroup_part { CGROUP_TOP, CGROUP_KEEPER, CGROUP_INIT, CGROUP_WORK, CGROUP_PARTS_ };
@@ -66,6 +66,9 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name,
                   struct cgroup *ret) NODISCARD;
 /* Opens what exists of a sandbox's groups; parts that are missing are -1. */
 int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgroup *ret) NODISCARD;
+/* As cgroup_open, one part only. */
+int cgroup_open_part(const struct cgroup_layout *layout, const char *name, enum cgroup_part part,
+                     struct cgroup *ret) NODISCARD;
 /* Of the work part. */
 int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits) NODISCARD;
 /* Moves a process (0 = self) in every hierarchy. May wait for an RCU period (10 ms) on v1. */

@@ -26,7 +26,7 @@ static int set_memory(int dir, uint64_t bytes)
 {
 	int r;
 
-	if (dir < 0)
+	if (dir < 0 || bytes == 0)
 		return 0;
 	/* memory + swap may never be below memory, so it is opened before and closed after. It is
 	 * absent where swap is not counted. */
@@ -50,7 +50,7 @@ static int set_memory(int dir, uint64_t bytes)
 
 static int set_cpu(int dir, uint64_t milli)
 {
-	if (dir < 0)
+	if (dir < 0 || milli == 0)
 		return 0;
 	if (milli == UINT64_MAX)
 		return cgroup_write(dir, "cpu.cfs_quota_us", "-1");
@@ -69,7 +69,7 @@ static int set_limits(const struct cgroup *cgroup, enum cgroup_part part,
 
 	if (r == 0)
 		r = set_cpu(cgroup->dir[CGROUP_CPU][part], limits->cpu_milli);
-	if (r < 0 || pids < 0)
+	if (r < 0 || pids < 0 || limits->pids == 0)
 		return r;
 	if (limits->pids == UINT64_MAX)
 		return cgroup_write(pids, "pids.max", "max");

@@ -26,6 +26,8 @@ static int enable(int dir)
 
 static int write_limit(int dir, const char *file, uint64_t number)
 {
+	if (number == 0)
+		return 0;
 	if (number == UINT64_MAX)
 		return cgroup_write(dir, file, "max");
 	return cgroup_write_number(dir, file, number);
@@ -36,6 +38,8 @@ static int set_cpu(int dir, uint64_t milli)
 	char text[64];
 	uint64_t quota = MAX(milli * (CPU_PERIOD_US / 1000), (uint64_t)CPU_MIN_QUOTA_US);
 
+	if (milli == 0)
+		return 0;
 	if (milli == UINT64_MAX)
 		return cgroup_write(dir, "cpu.max", "max 100000");
 	(void)snprintf(text, sizeof(text), "%llu %d", (unsigned long long)quota,

@@ -87,8 +87,8 @@ static int add_rule(int ruleset, int root_fd, const struct landlock_rule *rule, 
 	return r < 0 ? -errno : 0;
 }
 
-int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t count,
-                      enum landlock_flags flags)
+int landlock_make(int root_fd, const struct landlock_rule *rules, size_t count,
+                  enum landlock_flags flags, int *ret_fd)
 {
 	int abi = landlock_abi();
 	uint64_t scoped = SCOPE_ABSTRACT | (flags & LANDLOCK_MAY_SIGNAL ? 0 : SCOPE_SIGNAL);
@@ -109,5 +109,20 @@ int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t cou
 		if (r < 0)
 			return r;
 	}
-	return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? -errno : 0;
+	*ret_fd = take_fd(&ruleset);
+	return 0;
+}
+
+int landlock_enter(int ruleset_fd)
+{
+	return syscall(SYS_landlock_restrict_self, ruleset_fd, 0) < 0 ? -errno : 0;
+}
+
+int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t count,
+                      enum landlock_flags flags)
+{
+	auto_close int ruleset = -1;
+	int r = landlock_make(root_fd, rules, count, flags, &ruleset);
+
+	return r < 0 ? r : landlock_enter(ruleset);
 }

@@ -19,6 +19,10 @@ enum { FSCONFIG_STRING_MAX = 255 };
 #ifndef FSMOUNT_CLOEXEC
 #define FSMOUNT_CLOEXEC 0x00000001
 #endif
+#ifndef FSPICK_CLOEXEC
+#define FSPICK_CLOEXEC    0x00000001
+#define FSPICK_EMPTY_PATH 0x00000008
+#endif
 
 static unsigned int attributes(enum mount_flags flags)
 {
@@ -105,6 +109,18 @@ int mount_new(const char *type, const char *source, const char *options, enum mo
 		return -errno;
 	*ret_fd = fd;
 	return 0;
+}
+
+int mount_reconfigure(int fd, const char *options)
+{
+	auto_close int fs_fd = sys_fspick(fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+
+	if (fs_fd < 0)
+		return -errno;
+	int r = set_options(fs_fd, options);
+	if (r < 0)
+		return r;
+	return sys_fsconfig(fs_fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0 ? -errno : 0;
 }
 
 int mount_clone(int dir_fd, const char *path, enum mount_flags flags, int *ret_fd)

@@ -22,6 +22,8 @@ int mount_make_private(void) NODISCARD;
  * relative to the cwd ("0:1:2"). No escaping: paths of ours have no comma or colon. */
 int mount_new(const char *type, const char *source, const char *options, enum mount_flags flags,
               int *ret_fd) NODISCARD;
+/* Changes options of the mounted file system whose root fd is ("size=1m"); the others stay. */
+int mount_reconfigure(int fd, const char *options) NODISCARD;
 /* open_tree(OPEN_TREE_CLONE) of dir_fd/path: an unattached copy of that mount. */
 int mount_clone(int dir_fd, const char *path, enum mount_flags flags, int *ret_fd) NODISCARD;
 /* Adds flags to a mount fd (or the mount at dir_fd/path). */

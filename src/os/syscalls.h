@@ -86,6 +86,11 @@ static inline int sys_fsmount(int fd, unsigned int flags, unsigned int attr_flag
 	return (int)syscall(SYS_fsmount, fd, flags, attr_flags);
 }
 
+static inline int sys_fspick(int dir_fd, const char *path, unsigned int flags)
+{
+	return (int)syscall(SYS_fspick, dir_fd, path, flags);
+}
+
 static inline int sys_mount_setattr(int fd, const char *path, unsigned int flags,
                                     struct mount_attr *attr)
 {

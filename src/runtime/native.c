@@ -7,15 +7,21 @@
 #include "runtime/gate.h"
 #include "runtime/runtime.h"
 
-enum { LAUNCH_MS = 60 * 1000, REAP_MS = 120 * 1000, LIST_MS = 30 * 1000 };
+enum {
+	LAUNCH_MS = 60 * 1000,
+	BIND_MS = 15 * 1000,
+	REAP_MS = 120 * 1000,
+	LIST_MS = 30 * 1000,
+	DISK_MS = 180 * 1000
+};
 
 /* Below what the broker allows (broker/ops.def). */
-enum { LAUNCHES = 32, REAPS = 64 };
+enum { LAUNCHES = 32, BINDS = 32, REAPS = 64 };
 
 struct native {
 	struct runtime runtime; /* first */
 	struct broker_call *broker;
-	struct gate launches, reaps;
+	struct gate launches, binds, reaps;
 };
 
 static struct native *native_of(struct runtime *runtime)
@@ -35,32 +41,38 @@ struct launch {
 	void *ctx;
 };
 
+static const struct {
+	const char *name;
+	enum wire_field field;
+} limit_fields[] = {
+	{"memory", FIELD_MEMORY},
+	{"cpu", FIELD_CPU_MILLI},
+	{"pids", FIELD_PIDS},
+	{"disk", FIELD_DISK},
+	{"inodes", FIELD_INODES},
+	{"nofile", FIELD_NOFILE},
+	{"output_rate", FIELD_OUTPUT_RATE},
+};
+
 static void put_limits(struct wire_out *out, const struct limits *limits)
 {
-	static const struct {
-		const char *name;
-		enum wire_field field;
-	} fields[] = {
-		{"memory", FIELD_MEMORY},
-		{"cpu", FIELD_CPU_MILLI},
-		{"pids", FIELD_PIDS},
-		{"disk", FIELD_DISK},
-		{"inodes", FIELD_INODES},
-		{"nofile", FIELD_NOFILE},
-		{"output_rate", FIELD_OUTPUT_RATE},
-	};
+	for (size_t i = 0; i < ARRAY_LEN(limit_fields); i++)
+		wire_put_u64(out, limit_fields[i].field,
+		             limits_get(limits, limits_find(limit_fields[i].name)));
+}
 
-	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-		wire_put_u64(out, fields[i].field, limits_get(limits, limits_find(fields[i].name)));
+const char *runtime_hostname(const struct spec *spec, const char *id)
+{
+	const char *name = spec->hostname;
+
+	if (!name || !*name)
+		name = spec->name;
+	return name && *name ? name : id;
 }
 
 static void put_hostname(struct wire_out *out, const struct sandbox *sandbox)
 {
-	const char *name = sandbox->spec.hostname;
-
-	if (!name || !*name)
-		name = sandbox->spec.name;
-	wire_put_str(out, FIELD_HOSTNAME, name && *name ? name : sandbox->id.text);
+	wire_put_str(out, FIELD_HOSTNAME, runtime_hostname(&sandbox->spec, sandbox->id.text));
 }
 
 static void put_mounts(struct wire_out *out, const struct spec *spec)
@@ -109,6 +121,56 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 	wire_put_u64(&out, FIELD_DEGRADED, sandbox->spec.degraded);
 	wire_put_u64(&out, FIELD_PARKED, is_parked);
 	gate_call(&native_of(runtime)->launches, number, &out, LAUNCH_MS, on_launched, launch);
+}
+
+/* --- bind --- */
+
+struct bind {
+	runtime_on_bound on_bound;
+	void *ctx;
+};
+
+static void on_bound(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	auto_free struct bind *bind = ctx;
+
+	bind->on_bound(err, bind->ctx);
+}
+
+/* Only what differs: each costs a write to a control file. Memory and disk go together, because of
+ * disks that are in memory. */
+static void put_changes(struct wire_out *out, const struct limits *made,
+                        const struct limits *wanted)
+{
+	if (made->cpu_milli != wanted->cpu_milli)
+		wire_put_u64(out, FIELD_CPU_MILLI, wanted->cpu_milli);
+	if (made->pids != wanted->pids)
+		wire_put_u64(out, FIELD_PIDS, wanted->pids);
+	if (made->memory == wanted->memory && made->disk == wanted->disk &&
+	    made->inodes == wanted->inodes)
+		return;
+	wire_put_u64(out, FIELD_MEMORY, wanted->memory);
+	wire_put_u64(out, FIELD_DISK, wanted->disk);
+	wire_put_u64(out, FIELD_INODES, wanted->inodes);
+}
+
+static void native_bind(struct runtime *runtime, const struct spec *made,
+                        const struct sandbox *wanted, runtime_on_bound on_bound_, void *ctx)
+{
+	struct peer *peer = peer_of(runtime);
+	auto_wire_out struct wire_out out = {0};
+	uint64_t number = peer_begin(peer, &out, WIRE_OP_BIND);
+	struct bind *bind = mem_new(struct bind);
+	const char *id = wanted->id.text;
+
+	bind->on_bound = on_bound_;
+	bind->ctx = ctx;
+	wire_put_str(&out, FIELD_SANDBOX, id);
+	if (!str_eq(runtime_hostname(made, id), runtime_hostname(&wanted->spec, id)))
+		put_hostname(&out, wanted);
+	put_changes(&out, &made->limits, &wanted->spec.limits);
+	put_mounts(&out, &wanted->spec);
+	gate_call(&native_of(runtime)->binds, number, &out, BIND_MS, on_bound, bind);
 }
 
 /* --- reap --- */
@@ -211,37 +273,6 @@ static void native_list(struct runtime *runtime, runtime_on_listed on_listed, vo
 	list_page(list);
 }
 
-static void native_free(struct runtime *runtime)
-{
-	struct native *native = native_of(runtime);
-
-	mem_freep(&native);
-}
-
-static const struct runtime_ops native_ops = {
-	.name = "native",
-	.launch = native_launch,
-	.reap = native_reap,
-	.list = native_list,
-	.free = native_free,
-};
-
-struct runtime *runtime_native_new(struct broker_call *broker)
-{
-	struct native *native = mem_new(struct native);
-
-	native->runtime.ops = &native_ops;
-	native->broker = broker;
-	gate_init(&native->launches, broker_call_peer(broker), LAUNCHES);
-	gate_init(&native->reaps, broker_call_peer(broker), REAPS);
-	return &native->runtime;
-}
-
-void runtime_free(struct runtime *runtime)
-{
-	if (runtime)
-		runtime->ops->free(runtime);
-}
 /* --- measure --- */
 
 struct measure {
@@ -274,4 +305,37 @@ static void native_measure(struct runtime *runtime, const char *id,
 	peer_call(peer, number, &out, DISK_MS, on_measured, measure);
 }
 
+static void native_free(struct runtime *runtime)
+{
+	struct native *native = native_of(runtime);
+
+	mem_freep(&native);
+}
+
+static const struct runtime_ops native_ops = {
+	.name = "native",
+	.launch = native_launch,
+	.bind = native_bind,
+	.reap = native_reap,
+	.list = native_list,
 	.measure = native_measure,
+	.free = native_free,
+};
+
+struct runtime *runtime_native_new(struct broker_call *broker)
+{
+	struct native *native = mem_new(struct native);
+
+	native->runtime.ops = &native_ops;
+	native->broker = broker;
+	gate_init(&native->launches, broker_call_peer(broker), LAUNCHES);
+	gate_init(&native->binds, broker_call_peer(broker), BINDS);
+	gate_init(&native->reaps, broker_call_peer(broker), REAPS);
+	return &native->runtime;
+}
+
+void runtime_free(struct runtime *runtime)
+{
+	if (runtime)
+		runtime->ops->free(runtime);
+}

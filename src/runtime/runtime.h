@@ -21,11 +21,11 @@ struct runtime_entry {
 /* err is never NULL; its code says whether it worked. What is passed is valid during the call. */
 typedef void (*runtime_on_launched)(const struct strings *mechanisms, const struct err *err,
                                     void *ctx);
+typedef void (*runtime_on_bound)(const struct err *err, void *ctx);
 typedef void (*runtime_on_reaped)(const struct err *err, void *ctx);
 typedef void (*runtime_on_listed)(const struct runtime_entry *entries, size_t count,
                                   const struct err *err, void *ctx);
 
-struct runtime_ops {
 struct runtime_size {
 	uint64_t bytes;
 	uint64_t inodes;
@@ -34,6 +34,7 @@ struct runtime_size {
 typedef void (*runtime_on_measured)(const struct runtime_size *size, const struct err *err,
                                     void *ctx);
 
+struct runtime_ops {
 	const char *name;
 	/* Layers are ids, lowest first, or the one word "host". A parked one runs nothing before
 	 * its keeper gets K_CLAIM. A refused launch has left nothing behind but what reap undoes.
@@ -41,20 +42,27 @@ typedef void (*runtime_on_measured)(const struct runtime_size *size, const struc
 	void (*launch)(struct runtime *runtime, const struct sandbox *sandbox,
 	               const struct strings *layers, bool is_parked,
 	               runtime_on_launched on_launched, void *ctx);
+	/* Changes a parked one from what it was made as into what is wanted, before K_CLAIM: only
+	 * hostname, limits and mounts. One that failed is of no use any more. */
+	void (*bind)(struct runtime *runtime, const struct spec *made, const struct sandbox *wanted,
+	             runtime_on_bound on_bound, void *ctx);
 	/* Ends whatever still runs of it. Works on half-made ones and on ones that never were. */
 	void (*reap)(struct runtime *runtime, const char *id, bool keep_files,
 	             runtime_on_reaped on_reaped, void *ctx);
 	void (*list)(struct runtime *runtime, runtime_on_listed on_listed, void *ctx);
+	/* Counts what the sandbox itself has written, where no limit of the kernel does. Takes as
+	 * long as there are files. */
+	void (*measure)(struct runtime *runtime, const char *id, runtime_on_measured on_measured,
+	                void *ctx);
 	void (*free)(struct runtime *runtime);
 };
 
 struct runtime {
 	const struct runtime_ops *ops;
-	/* Counts what the sandbox itself has written, where no limit of the kernel does. Takes as
-	 * long as there are files. */
-	void (*measure)(struct runtime *runtime, const char *id, runtime_on_measured on_measured,
-	                void *ctx);
 };
+
+/* The hostname inside: what was asked for, else the name, else the id. */
+const char *runtime_hostname(const struct spec *spec, const char *id);
 
 /* Namespaces of this machine, by the broker. */
 /* Freed after the broker's line, which answers what is still under way. */

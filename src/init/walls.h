@@ -1,0 +1,22 @@
+/*
+ * What every command inside inherits and can never take off: Landlock and the system call filter.
+ * Put up by init for all it will ever fork, or, in a sandbox made in advance, by the spawner with
+ * the first message it gets: mounts may still come in before that, and a rule holds for what is
+ * there when it is made.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+
+struct walls {
+	int ruleset; /* Landlock's rules, not yet in force; -1: none */
+	bool is_up;
+};
+
+/* The filter, now, and Landlock with it unless it waits for walls_close. */
+int walls_put_up(struct walls *walls, bool waits, struct err *err) NODISCARD;
+/* Forgets what was writable before: walls_close looks again. */
+void walls_forget(struct walls *walls);
+/* Landlock, if it waited. In the process that forks commands, before the first one. -errno. */
+int walls_close(struct walls *walls) NODISCARD;
