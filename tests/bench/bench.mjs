@@ -101,7 +101,8 @@ function judge({ ours, theirs, goal }) {
 function tableRow(one) {
 	const { ratio, verdict } = judge(one);
 	const slowest = one.unit === '/s' ? 'ms' : one.unit;
-	const goal = one.goal.most !== undefined ? `≤ ${one.goal.most}` : one.goal.least !== undefined ? `≥ ${one.goal.least}` : '–';
+	const { most, least } = one.goal;
+	const goal = most !== undefined ? `≤ ${most}` : least !== undefined ? `≥ ${least}` : '–';
 	const cells = [
 		one.row,
 		one.what,

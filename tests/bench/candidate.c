@@ -168,7 +168,8 @@ struct candidate *candidate_new(char *line)
 		return NULL;
 	}
 	candidate->name = candidate->field[1];
-	candidate->settle_ms = (unsigned)strtoul(candidate->field[2], NULL, 10);
+	candidate->settle_ms = (unsigned)strtoul(candidate->field[2], &rest, 10);
+	candidate->every = *rest == '/' ? (unsigned)strtoul(rest + 1, NULL, 10) : 1;
 	return candidate;
 }
 

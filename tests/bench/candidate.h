@@ -10,8 +10,9 @@
  *   make  NAME SETTLE SOCKET CREATE-BODY             create alone; the removal is not in the sample
  *   keep  NAME SETTLE SOCKET CREATE-BODY             create alone, and it stays
  * SETTLE: milliseconds to leave alone after a sample, for what the candidate still does afterwards:
- * a pool that fills up again must not slow the next candidate. "%n" in an argument of a program is
- * a number never used before.
+ * a pool that fills up again must not slow the next candidate. With "/N" behind it the candidate is
+ * slow and takes part in every Nth round only. "%n" in an argument of a program is a number never
+ * used before.
  */
 #pragma once
 
@@ -26,6 +27,7 @@ struct candidate {
 	size_t count;
 	const char *name;
 	unsigned settle_ms;
+	unsigned every; /* rounds */
 	const struct kind *kind;
 	struct client client;
 	char made[64]; /* id of a sandbox to remove after the sample */

@@ -71,6 +71,17 @@ static void measure(struct series *series, unsigned idle_ms, bool is_kept)
 	sleep_ms(candidate->settle_ms);
 }
 
+static void measure_round(unsigned round, unsigned idle_ms, bool is_kept)
+{
+	for (size_t i = 0; i < plan_count; i++) {
+		struct series *series =
+			&plan[(i + round) % plan_count]; /* nobody is always second */
+
+		if (round % series->candidate->every == 0)
+			measure(series, idle_ms, is_kept);
+	}
+}
+
 static int compare(const void *a, const void *b)
 {
 	const uint32_t *left = a, *right = b;
@@ -130,8 +141,7 @@ int main(int argc, char **argv)
 	if (rounds > ROUNDS_MAX || read_plan() < 0)
 		return 2;
 	for (unsigned round = 0; round < warm_up + rounds; round++)
-		for (size_t i = 0; i < plan_count; i++) /* nobody is always second */
-			measure(&plan[(i + round) % plan_count], idle_ms, round >= warm_up);
+		measure_round(round, idle_ms, round >= warm_up);
 	if (is_json)
 		print_json();
 	else

@@ -9,7 +9,7 @@ import { build } from '../integration/lib.mjs';
 const here = path.dirname(fileURLToPath(import.meta.url));
 export const program = (name) => path.join(build, 'tests/bench', name);
 
-/** A line of a plan; see candidate.h. settle: what the candidate still does after its answer, in ms. */
+/** A line of a plan; see candidate.h. settle: what the candidate still does after its answer, in ms, and "/N" for a slow one. */
 export const line = (kind, name, settle, ...args) => [kind, name, settle, ...args].join('\t');
 
 async function drive(name, args, plan, env) {

@@ -125,21 +125,23 @@ export class Peers {
 	/** docker or podman, when an engine answers. */
 	addEngine(name, { wantsExec }) {
 		if (!has(name)) return this.skip(name, 'not installed');
-		const info = run(name, ['info']);
+		const command = (...args) => run(view, [name, ...args]);
+		const info = command('info');
 		if (info.status !== 0 || /Cannot connect/.test(info.stdout + info.stderr)) return this.skip(name, 'no engine answers');
-		const options = ['--network=none', '--ulimit', 'nofile=1024:1024', '--memory=2g', '--pids-limit=512', '--cpus=2'];
-		const imported = run(name, ['import', tinyImage(this.folder), IMAGE]);
+		const limits = ['--memory=2g', '--pids-limit=512', '--cpus=2'];
+		const options = ['--network=none', '--ulimit=nofile=1024:1024', '--ulimit=nproc=1024:1024', ...limits];
+		const imported = command('import', tinyImage(this.folder), IMAGE);
 		if (imported.status !== 0) return this.skip(name, lastLine(imported.stderr));
-		this.undo.push(() => run(name, ['rmi', '-f', IMAGE]));
-		const start = [name, 'run', '--rm', ...options, IMAGE, TRUE];
-		const tried = run(start[0], start.slice(1));
+		this.undo.push(() => command('rmi', '-f', IMAGE));
+		const start = ['run', '--rm', ...options, IMAGE, TRUE];
+		const tried = command(...start);
 		if (tried.status !== 0) return this.skip(name, lastLine(tried.stderr));
-		this.starts[name] = start;
+		this.starts[name] = [name, ...start];
 		if (!wantsExec) return;
 		const id = `cloche-bench-${process.pid}`;
-		const started = run(name, ['run', '-d', '--rm', '--name', id, ...options, IMAGE, '/bin/sleep', 'infinity']);
+		const started = command('run', '-d', '--rm', '--name', id, ...options, IMAGE, '/bin/sleep', 'infinity');
 		if (started.status !== 0) return this.skip(`${name} exec`, lastLine(started.stderr));
-		this.undo.unshift(() => run(name, ['rm', '-f', id]));
+		this.undo.unshift(() => command('rm', '-f', id));
 		this.execs[`${name} exec`] = [name, 'exec', id, TRUE];
 	}
 
