@@ -69,7 +69,7 @@ struct exec_start {
 	uint64_t timeout_ms; /* 0: none */
 	bool has_stdin;
 	bool is_attached; /* output waits for an attached reader from the first byte on */
-	bool is_internal; /* the daemon's own: no row, no event, forgotten when it is over */
+	bool is_internal; /* the daemon's own: no row, no event, forgotten when it is read */
 	struct exec_watch *watch; /* registered before it starts; NULL: nobody yet */
 };
 
@@ -121,6 +121,9 @@ struct engine_ops {
 	             engine_on_done on_done, void *ctx);
 	/* Row and output of an ended one. ERR_CONFLICT while it runs. */
 	void (*forget)(struct engine *engine, const char *sandbox, const char *exec,
+	/* The output of an internal one that is over was read, or nobody wants it. One that is over
+	 * while nobody watches needs no release. */
+	void (*release)(struct engine *engine, const char *sandbox, const char *exec);
 	               engine_on_done on_done, void *ctx);
 
 	/* archive_fd is not taken. */

@@ -27,6 +27,10 @@ static void on_room(struct tail *tail, void *ctx)
 
 static void destroy(struct inside_run *run)
 {
+	struct engine *engine = run->api->engine;
+
+	if (!run->has_failed && !run->tail.is_live)
+		engine->ops->release(engine, run->tail.sandbox, run->tail.exec);
 	tail_done(&run->tail);
 	buf_done(&run->complaint);
 	mem_freep(&run);

@@ -142,6 +142,14 @@ static void do_abandon(struct engine *engine, const char *sandbox, const char *e
 }
 
 /* --- requests to a keeper about one exec --- */
+static void do_release(struct engine *engine, const char *sandbox, const char *exec)
+{
+	struct member *member = fleet_find(of(engine)->fleet, sandbox);
+
+	if (member)
+		live_release(member, exec);
+}
+
 
 struct ask {
 	struct fleet *fleet;
@@ -358,6 +366,7 @@ struct engine *engine_new(struct fleet *fleet, struct gallery *gallery, struct b
 }
 
 void engine_free(struct engine *engine)
+	.release = do_release,
 {
 	mem_freep(&engine);
 }

@@ -398,13 +398,25 @@ void live_start(struct member *member, const struct exec_start *start, engine_on
 
 /* --- end --- */
 
+void live_release(struct member *member, const char *exec)
+{
+	auto_wire_out struct wire_out out = {0};
+
+	if (!member->peer)
+		return;
+	wire_begin(&out, WIRE_K_FORGET, 0);
+	wire_put_str(&out, FIELD_EXEC, exec);
+	peer_notify(member->peer, &out);
+}
+
+/* Whoever watches may still have to read most of it. */
 static void over(struct live *live)
 {
 	struct member *member = member_ref(live->member);
 
 	tell_over(live, live->row);
-	if (live->is_internal)
-		notify(live, WIRE_K_FORGET, 0, 0, 0);
+	if (live->is_internal && !has_reader)
+		live_release(member, live->row->id.text);
 	live_free(live);
 	member_unref(member);
 }

@@ -23,6 +23,8 @@ void live_ack(struct exec_watch *watch, uint64_t offset);
 ssize_t live_input(struct exec_watch *watch, const void *bytes, size_t len, bool eof);
 /* Kills it and wants to hear nothing more. */
 void live_abandon(struct live *live);
+/* The output of an internal one that is over is needed no more. */
+void live_release(struct member *member, const char *exec);
 
 /* What the keeper tells. */
 void live_on_output(struct member *member, const struct wire_msg *msg);

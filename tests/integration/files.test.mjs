@@ -6,7 +6,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Readable } from 'node:stream';
 
-import { raw, readAll, residentBytes, tar, untar, until, withDaemon } from './lib.mjs';
+import { raw, readAll, residentBytes, sleep, tar, untar, until, withDaemon } from './lib.mjs';
 
 describe('files', () => {
 	const cloche = withDaemon({ before, after });
@@ -47,6 +47,19 @@ describe('files', () => {
 		await until(async () => (await cloche.get('GET', route(`execs/${id}`))).state === 'ended', 'reader ended', 20000);
 		assert.equal(String((await cloche.api('GET', route(`execs/${id}/output`))).bytes), 'done\n');
 		assert.ok(!(await cloche.exec(box, 'ls -A /workspace')).stdout.includes('.tmp'));
+	});
+
+	test('a reader slower than its sandbox gets everything', { timeout: 60000 }, async () => {
+		await cloche.exec(box, 'head -c 8M /dev/urandom > /workspace/slow');
+		const sum = (await cloche.exec(box, 'sha256sum < /workspace/slow')).stdout.split(' ')[0];
+		const response = await cloche.stream('GET', `/sandboxes/${box}/files?path=/workspace/slow`);
+		const hash = crypto.createHash('sha256');
+		for await (const part of response) {
+			hash.update(part);
+			await sleep(part.length / 4096);
+		}
+		assert.equal(hash.digest('hex'), sum);
+		assert.deepEqual((await cloche.get('GET', `/sandboxes/${box}/execs`)).items.filter((one) => one.argv[0] === '/run/cloche/cloche'), []);
 	});
 
 	test('an upload that breaks off changes nothing', async () => {
