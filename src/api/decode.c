@@ -85,10 +85,15 @@ static int take_texts(const json_t *body, struct spec *spec, struct err *err)
 		const char *name;
 		char **field;
 	} texts[] = {
-		{"name", &spec->name},       {"image", &spec->image},
-		{"user", &spec->user},       {"cwd", &spec->cwd},
-		{"network", &spec->network}, {"hostname", &spec->hostname},
-		{"runtime", &spec->runtime}, {"diskBackend", &spec->disk_backend},
+		{"name", &spec->name},
+		{"image", &spec->image},
+		{"user", &spec->user},
+		{"cwd", &spec->cwd},
+		{"network", &spec->network},
+		{"hostname", &spec->hostname},
+		{"runtime", &spec->runtime},
+		{"diskBackend", &spec->disk_backend},
+		{"networkMode", &spec->network_mode},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -101,6 +106,20 @@ static int take_texts(const json_t *body, struct spec *spec, struct err *err)
 			spec_set(texts[i].field, text);
 	}
 	return 0;
+}
+
+/* Replaces the profile's list, as the other members do. */
+void decode_list(const json_t *body, const char *name, struct strings *list)
+{
+	const json_t *value = json_object_get(body, name);
+	size_t i;
+	json_t *item;
+
+	if (!value)
+		return;
+	strings_done(list);
+	json_array_foreach (value, i, item)
+		strings_add(list, json_string_value(item));
 }
 
 static int take_ttl(const json_t *body, struct spec *spec, struct err *err)
@@ -119,6 +138,8 @@ static int fill_spec(const json_t *body, struct spec *spec, struct err *err)
 
 	if (degraded)
 		spec->degraded = json_is_true(degraded);
+	decode_list(body, "allow", &spec->allow);
+	decode_list(body, "allowCidrs", &spec->allow_cidrs);
 	if (take_texts(body, spec, err) < 0 || take_ttl(body, spec, err) < 0 ||
 	    take_limits(json_object_get(body, "limits"), &spec->limits, err) < 0 ||
 	    take_mounts(json_object_get(body, "mounts"), spec, err) < 0 ||
@@ -126,7 +147,7 @@ static int fill_spec(const json_t *body, struct spec *spec, struct err *err)
 	            0 ||
 	    decode_entries(json_object_get(body, "env"), &spec->env, entry_check_env, err) < 0)
 		return -1;
-	return spec_validate(spec, err);
+	return spec_normalise(spec, err) < 0 ? -1 : spec_validate(spec, err);
 }
 
 int decode_spec(const json_t *body, const struct config *config, struct spec *ret, struct err *err)

@@ -30,6 +30,8 @@ int decode_exec(const json_t *body, const struct id *sandbox, const struct spec 
 void decode_exec_done(struct decode_exec *decoded);
 /* "TERM", "SIGTERM" or "15". */
 int decode_signal(const char *text, int *ret, struct err *err) NODISCARD;
+/* Replaces the list by an array of texts, if the body has it. */
+void decode_list(const json_t *body, const char *name, struct strings *list);
 /* An object of texts as key=value entries on top of what is there. */
 int decode_entries(const json_t *map, struct strings *to,
                    int (*check)(const char *entry, struct err *err), struct err *err) NODISCARD;

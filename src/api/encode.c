@@ -205,9 +205,22 @@ static void put_spec(json_t *object, const struct spec *spec)
 	json_object_set_new(object, "user", encode_text(spec->user));
 	json_object_set_new(object, "cwd", encode_text(spec->cwd));
 	json_object_set_new(object, "network", encode_text(spec->network));
+	json_object_set_new(object, "networkMode", encode_text(spec->network_mode));
+	json_object_set_new(object, "allow", list_of(&spec->allow));
+	json_object_set_new(object, "allowCidrs", list_of(&spec->allow_cidrs));
 	json_object_set_new(object, "env", names_of(&spec->env));
 	json_object_set_new(object, "limits", limits_of(&spec->limits));
 	json_object_set_new(object, "ttlMs", spec->ttl_ms ? number_of(spec->ttl_ms) : json_null());
+}
+
+static json_t *policy_of(const struct sandbox_network *network)
+{
+	if (network->generation == 0)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "level", encode_text(network->level), "mode",
+	                 encode_text(network->mode), "fingerprint",
+	                 encode_text(network->fingerprint), "generation",
+	                 number_of(network->generation), "approved", list_of(&network->approved));
 }
 
 json_t *encode_sandbox(const struct sandbox *sandbox)
@@ -232,6 +245,7 @@ json_t *encode_sandbox(const struct sandbox *sandbox)
 	json_object_set_new(object, "degraded", json_boolean(sandbox->is_degraded));
 	json_object_set_new(object, "isolation", isolation_of(&sandbox->mechanisms));
 	json_object_set_new(object, "meters", meters_of(&sandbox->meters));
+	json_object_set_new(object, "networkPolicy", policy_of(&sandbox->network));
 	return object;
 }
 

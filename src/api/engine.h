@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "model/environment.h"
 #include "model/exec.h"
 #include "model/image.h"
 #include "model/sandbox.h"
@@ -33,6 +34,13 @@ struct sandbox_change {
 	uint64_t ttl_ms; /* from now; 0: none */
 };
 
+struct environment_change {
+	const struct environment *environment; /* as it shall be, in its normal form */
+	const struct strings *variables;       /* NAME=value to set; NULL: none */
+	const struct strings *removed;         /* names; NULL: none */
+	bool is_new;
+};
+
 /*
  * Somebody who follows one live exec. Embedded by value; registered until on_over or unwatch.
  * None of these may unwatch another watch.
@@ -53,7 +61,7 @@ struct exec_watch {
 	bool is_holder; /* output waits for this one: it must ack what it has read */
 	bool is_writer; /* input comes from this one and nobody else */
 	uint64_t acked;
-	uint64_t written; /* the engine's: output up to here is in the log, or lost */
+	uint64_t written;        /* the engine's: output up to here is in the log, or lost */
 	struct exec_watch *next; /* the engine's */
 	void *live;              /* the engine's; NULL: not registered */
 };
@@ -113,6 +121,9 @@ struct engine_ops {
 	                 size_t len, bool eof);
 	/* Ends a live exec that nobody wants; nothing to be told. */
 	void (*abandon)(struct engine *engine, const char *sandbox, const char *exec);
+	/* The output of an internal one that is over was read, or nobody wants it. One that is over
+	 * while nobody watches needs no release. */
+	void (*release)(struct engine *engine, const char *sandbox, const char *exec);
 	void (*resize)(struct engine *engine, const char *sandbox, const char *exec,
 	               struct exec_size size, engine_on_done on_done, void *ctx);
 	void (*signal)(struct engine *engine, const char *sandbox, const char *exec, int signal,
@@ -121,9 +132,6 @@ struct engine_ops {
 	             engine_on_done on_done, void *ctx);
 	/* Row and output of an ended one. ERR_CONFLICT while it runs. */
 	void (*forget)(struct engine *engine, const char *sandbox, const char *exec,
-	/* The output of an internal one that is over was read, or nobody wants it. One that is over
-	 * while nobody watches needs no release. */
-	void (*release)(struct engine *engine, const char *sandbox, const char *exec);
 	               engine_on_done on_done, void *ctx);
 
 	/* archive_fd is not taken. */
@@ -131,6 +139,13 @@ struct engine_ops {
 	                     int archive_fd, engine_on_image on_imported, void *ctx);
 	void (*image_remove)(struct engine *engine, const char *id, engine_on_done on_removed,
 	                     void *ctx);
+	/* The caller frees *ret. ERR_NOT_FOUND. */
+	int (*environment_get)(struct engine *engine, const char *name, struct environment **ret,
+	                       struct err *err);
+	void (*environment_put)(struct engine *engine, const struct environment_change *change,
+	                        engine_on_done on_done, void *ctx);
+	void (*environment_remove)(struct engine *engine, const struct environment *environment,
+	                           engine_on_done on_removed, void *ctx);
 	void (*doctor)(struct engine *engine, engine_on_strings on_checks, void *ctx);
 	/* In the text format of Prometheus; the caller frees it. */
 	char *(*metrics)(struct engine *engine);

@@ -81,6 +81,18 @@ static bool all_strings(const json_t *value)
 	return true;
 }
 
+static bool all_counts(const json_t *value)
+{
+	size_t i;
+	json_t *item;
+
+	json_array_foreach (value, i, item) {
+		if (!json_is_integer(item) || json_integer_value(item) < 0)
+			return false;
+	}
+	return true;
+}
+
 static bool has_nul(const json_t *value)
 {
 	return json_is_string(value) &&
@@ -114,6 +126,8 @@ static const char *misfit(enum schema_kind kind, const json_t *value)
 		               : "milliseconds or a text like \"30s\"";
 	case SCHEMA_STRINGS:
 		return json_is_array(value) && all_strings(value) ? NULL : "a list of texts";
+	case SCHEMA_COUNTS:
+		return json_is_array(value) && all_counts(value) ? NULL : "a list of whole numbers";
 	case SCHEMA_MAP:
 		return json_is_object(value) && all_strings(value) ? NULL : "an object of texts";
 	case SCHEMA_OBJECT:
@@ -309,6 +323,9 @@ static json_t *describe_kind(const struct schema_field *field)
 		return json_pack("{s:[s,s]}", "type", "number", "string");
 	case SCHEMA_STRINGS:
 		return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
+	case SCHEMA_COUNTS:
+		return json_pack("{s:s, s:{s:s, s:i}}", "type", "array", "items", "type", "integer",
+		                 "minimum", 0);
 	case SCHEMA_MAP:
 		return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type",
 		                 "string");

@@ -22,6 +22,7 @@
 #include "base/opt.h"
 #include "base/str.h"
 #include "daemon/engine.h"
+#include "daemon/environments.h"
 #include "daemon/fleet.h"
 #include "daemon/gallery.h"
 #include "daemon/guests.h"
@@ -52,6 +53,7 @@ struct daemon {
 	struct loop_source store_source;
 	struct broker_call *broker;
 	struct runtime *runtime;
+	struct environments environments;
 	struct fleet *fleet;
 	struct gallery *gallery;
 	struct engine *engine;
@@ -183,7 +185,9 @@ static int assemble(struct daemon *daemon, struct err *err)
 	                    &daemon->broker, err) < 0)
 		return -1;
 	daemon->runtime = runtime_native_new(daemon->broker);
+	daemon->environments = (struct environments){daemon->store, &daemon->config, &daemon->keys};
 	parts = (struct fleet){.loop = daemon->loop,
+	                       .environments = &daemon->environments,
 	                       .store = daemon->store,
 	                       .runtime = daemon->runtime,
 	                       .run_fd = daemon->run_fd,

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "daemon/environments.h"
 #include "daemon/fleet.h"
 #include "daemon/gallery.h"
 #include "daemon/lifecycle.h"
@@ -141,7 +142,6 @@ static void do_abandon(struct engine *engine, const char *sandbox, const char *e
 		live_abandon(live);
 }
 
-/* --- requests to a keeper about one exec --- */
 static void do_release(struct engine *engine, const char *sandbox, const char *exec)
 {
 	struct member *member = fleet_find(of(engine)->fleet, sandbox);
@@ -150,6 +150,7 @@ static void do_release(struct engine *engine, const char *sandbox, const char *e
 		live_release(member, exec);
 }
 
+/* --- requests to a keeper about one exec --- */
 
 struct ask {
 	struct fleet *fleet;
@@ -323,6 +324,24 @@ static void do_image_remove(struct engine *engine, const char *id, engine_on_don
 	gallery_remove(of(engine)->gallery, id, on_removed, ctx);
 }
 
+static int do_environment_get(struct engine *engine, const char *name, struct environment **ret,
+                              struct err *err)
+{
+	return environments_get(of(engine)->fleet->environments, name, ret, err);
+}
+
+static void do_environment_put(struct engine *engine, const struct environment_change *change,
+                               engine_on_done on_done, void *ctx)
+{
+	environments_put(of(engine)->fleet->environments, change, on_done, ctx);
+}
+
+static void do_environment_remove(struct engine *engine, const struct environment *environment,
+                                  engine_on_done on_removed, void *ctx)
+{
+	environments_remove(of(engine)->fleet->environments, environment, on_removed, ctx);
+}
+
 static void do_doctor(struct engine *engine, engine_on_strings on_checks, void *ctx)
 {
 	broker_call_doctor(of(engine)->broker, on_checks, ctx);
@@ -347,12 +366,16 @@ static const struct engine_ops ops = {
 	.ack = do_ack,
 	.input = do_input,
 	.abandon = do_abandon,
+	.release = do_release,
 	.resize = do_resize,
 	.signal = do_signal,
 	.kill = do_kill,
 	.forget = do_forget,
 	.image_import = do_import,
 	.image_remove = do_image_remove,
+	.environment_get = do_environment_get,
+	.environment_put = do_environment_put,
+	.environment_remove = do_environment_remove,
 	.doctor = do_doctor,
 	.metrics = do_metrics,
 };
@@ -366,7 +389,6 @@ struct engine *engine_new(struct fleet *fleet, struct gallery *gallery, struct b
 }
 
 void engine_free(struct engine *engine)
-	.release = do_release,
 {
 	mem_freep(&engine);
 }

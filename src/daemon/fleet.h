@@ -17,6 +17,7 @@
 #include "model/sandbox.h"
 #include "runtime/peer.h"
 
+struct environments;
 struct fleet;
 struct leftover;
 struct live;
@@ -46,7 +47,7 @@ struct member {
 	uint64_t since_ms;       /* in its state, on the boot clock */
 	uint64_t quiet_since_ms; /* orphan.h; 0: it is not */
 	uint64_t asked_us;       /* broker or keeper, for what is_busy is about, or the claim */
-	bool is_busy;            /* being launched or taken down by the broker */
+	bool is_busy;            /* being launched, bound or taken down by the broker */
 	bool is_ending;          /* the keeper is gone and the end is being recorded */
 	bool is_lost;            /* it ends without a word of its keeper */
 	bool is_restart;         /* this start is not its first: files of before are kept */
@@ -75,10 +76,11 @@ struct member {
 struct fleet {
 	struct loop *loop;
 	struct store *store;
-	struct runtime *runtime; /* native: the only one there is yet */
-	int run_fd;              /* $STATE/run; not owned */
-	int sandboxes_fd;        /* $STATE/sandboxes; not owned */
-	struct pool *pool;       /* NULL: none */
+	struct runtime *runtime;                 /* native: the only one there is yet */
+	int run_fd;                              /* $STATE/run; not owned */
+	int sandboxes_fd;                        /* $STATE/sandboxes; not owned */
+	struct pool *pool;                       /* NULL: none */
+	const struct environments *environments; /* not owned */
 	struct member *members;
 	struct leftover *leftovers; /* leftover.h */
 	size_t told_early;          /* removals whose clients do not wait for the store */

@@ -7,41 +7,42 @@
 #include "base/io.h"
 #include "base/mem.h"
 
-#define SEED_NAME "signing.seed"
-
 static_assert(KEYS_PUBLIC_BYTES == crypto_sign_PUBLICKEYBYTES, "as the library has it");
 static_assert(KEYS_SECRET_BYTES == crypto_sign_SECRETKEYBYTES, "as the library has it");
 static_assert(KEYS_SEED_BYTES == crypto_sign_SEEDBYTES, "as the library has it");
+static_assert(KEYS_SEALING_BYTES == KEYS_SEED_BYTES, "both files have one length");
 
-static int read_or_make(int keys_fd, uint8_t seed[KEYS_SEED_BYTES], struct err *err)
+static int read_or_make(int keys_fd, const char *name, uint8_t key[KEYS_SEED_BYTES],
+                        struct err *err)
 {
 	char *bytes = NULL;
 	size_t len = 0;
-	int r = io_read_file(keys_fd, SEED_NAME, KEYS_SEED_BYTES, &bytes, &len);
+	int r = io_read_file(keys_fd, name, KEYS_SEED_BYTES, &bytes, &len);
 
 	if (r == 0 && len == KEYS_SEED_BYTES) {
-		memcpy(seed, bytes, KEYS_SEED_BYTES);
+		memcpy(key, bytes, KEYS_SEED_BYTES);
 		mem_wipe_free(bytes, len);
 		return 0;
 	}
 	mem_wipe_free(bytes, len);
 	if (r == 0 || r == -EFBIG)
 		return err_set(err, ERR_CONFIG,
-		               "keys/" SEED_NAME
-		               " is damaged: put the saved one back, or remove it "
-		               "to get a new key");
+		               "keys/%s is damaged: put the saved one back, or remove it "
+		               "to get a new key",
+		               name);
 	if (r != -ENOENT)
-		return err_sys(err, -r, "read keys/" SEED_NAME);
-	randombytes_buf(seed, KEYS_SEED_BYTES);
-	r = io_replace_file(keys_fd, SEED_NAME, seed, KEYS_SEED_BYTES, 0600);
-	return r < 0 ? err_sys(err, -r, "write keys/" SEED_NAME) : 0;
+		return err_sys(err, -r, "read keys/%s", name);
+	randombytes_buf(key, KEYS_SEED_BYTES);
+	r = io_replace_file(keys_fd, name, key, KEYS_SEED_BYTES, 0600);
+	return r < 0 ? err_sys(err, -r, "write keys/%s", name) : 0;
 }
 
 int keys_load(struct keys *keys, int keys_fd, struct err *err)
 {
 	uint8_t seed[KEYS_SEED_BYTES];
 
-	if (read_or_make(keys_fd, seed, err) < 0)
+	if (read_or_make(keys_fd, "signing.seed", seed, err) < 0 ||
+	    read_or_make(keys_fd, "sealing.key", keys->sealing, err) < 0)
 		return -1;
 	crypto_sign_seed_keypair(keys->public, keys->secret, seed);
 	sodium_memzero(seed, sizeof(seed));

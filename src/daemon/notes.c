@@ -4,6 +4,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "model/environment.h"
 #include "model/exec.h"
 #include "model/image.h"
 #include "model/sandbox.h"
@@ -87,6 +88,17 @@ void note_image(struct event *ret, enum event_kind kind, const struct image *ima
 
 	put_text(data, "image", image->id.text);
 	put_text(data, "name", image->name);
+	finish(ret, kind, NULL, data);
+}
+
+void note_environment(struct event *ret, enum event_kind kind,
+                      const struct environment *environment)
+{
+	json_t *data = json_object();
+
+	put_text(data, "environment", environment->id.text);
+	put_text(data, "name", environment->name);
+	put_text(data, "level", environment_level_name(environment->level));
 	finish(ret, kind, NULL, data);
 }
 

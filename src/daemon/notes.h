@@ -5,6 +5,7 @@
 
 #include "model/event.h"
 
+struct environment;
 struct exec;
 struct image;
 struct sandbox;
@@ -15,4 +16,6 @@ void note_limit(struct event *ret, const struct sandbox *sandbox, const char *re
                 const char *detail);
 void note_exec(struct event *ret, enum event_kind kind, const struct exec *exec);
 void note_image(struct event *ret, enum event_kind kind, const struct image *image);
+void note_environment(struct event *ret, enum event_kind kind,
+                      const struct environment *environment);
 void note_daemon(struct event *ret);
