@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/id.h"
+#include "model/access.h"
 
 enum event_kind {
 #define EVENT(kind, text, about) EVENT_##kind,
@@ -23,6 +24,9 @@ struct event {
 	enum event_kind kind;
 	struct id sandbox; /* "" when it is about none */
 	char *data;        /* one JSON object as text, or NULL for {} */
+	/* Whose the sandbox was then, filled by the store; "" when it is about none. */
+	struct id owner, team;
+	enum visibility visibility;
 };
 
 /* The content; the struct may be on the stack. */

@@ -17,6 +17,7 @@ struct image {
 	uint64_t bytes;        /* unpacked */
 	uint64_t entries;
 	uint64_t created_ms;
+	struct id owner, team; /* who imported it; everybody may use it */
 };
 
 /* A new id; nothing else set. */

@@ -27,7 +27,7 @@ void spec_set(char **field, const char *text)
 
 void spec_init(struct spec *spec)
 {
-	*spec = (struct spec){0};
+	*spec = (struct spec){.visibility = VISIBILITY_TEAM};
 	spec_set(&spec->profile, "default");
 	spec_set(&spec->runtime, "native");
 	spec_set(&spec->image, "host");
@@ -54,7 +54,7 @@ static void for_each_text(struct spec *spec, void (*visit)(char **field))
 	char **fields[] = {
 		&spec->name,    &spec->profile,      &spec->runtime,  &spec->image,
 		&spec->user,    &spec->cwd,          &spec->hostname, &spec->disk_backend,
-		&spec->network, &spec->network_mode,
+		&spec->network, &spec->network_mode, &spec->owner,    &spec->team,
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)

@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "model/access.h"
 #include "model/limits.h"
 #include "model/strings.h"
 
@@ -18,7 +19,7 @@ struct mount {
 
 /* Strings are owned; NULL or "" means "not given". */
 struct spec {
-	char *name; /* unique among sandboxes; NULL: known by id only */
+	char *name; /* unique among the team's sandboxes; NULL: known by id only */
 	char *profile;
 	char *runtime;        /* "native" */
 	char *image;          /* "host" or the name of an imported one */
@@ -39,6 +40,9 @@ struct spec {
 	bool degraded;     /* a missing mechanism is shown instead of refused */
 	struct mount *mounts;
 	size_t mount_count;
+	char *owner, *team; /* ids of principal and team; NULL: those of model/access.h */
+	enum visibility visibility;
+	uint64_t audit; /* ticket of the record of who asked for it (store/audit.h). Not stored */
 };
 
 /* Cloche's own values: profile "default", image "host", user "agent", cwd "/workspace". */

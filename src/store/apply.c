@@ -7,6 +7,10 @@ static void take_numbers(struct store_write *write, struct op *op, sqlite3_stmt 
 	must(op->event != NULL);
 	op->event->seq = db_column_int(statement, 0);
 	op->event->sandbox_seq = db_column_int(statement, 1);
+	op->event->owner = db_column_id(statement, 2);
+	op->event->team = db_column_id(statement, 3);
+	if (!visibility_from(db_column_view(statement, 4), &op->event->visibility))
+		op->event->visibility = VISIBILITY_PRIVATE;
 	write->result.seq = op->event->seq;
 	write->result.sandbox_seq = op->event->sandbox_seq;
 }
@@ -26,6 +30,8 @@ static int apply_op(struct store_write *write, struct op *op, struct db *db, str
 	sqlite3_stmt *statement;
 	int r;
 
+	if (op->audit != NULL)
+		return audit_apply(write->store, op->audit, db, err);
 	if (db_begin(db, op->sql, op->values, op->count, &statement, err) < 0)
 		return -1;
 	while ((r = db_step(db, statement, err)) > 0)
@@ -48,5 +54,6 @@ int write_apply(struct store_write *write, struct db *db, struct err *err)
 
 bool write_is_refusal(const struct err *err)
 {
-	return err->code == ERR_CONFLICT || err->code == ERR_NOT_FOUND || err->code == ERR_INTERNAL;
+	return err->code == ERR_CONFLICT || err->code == ERR_NOT_FOUND ||
+	       err->code == ERR_FORBIDDEN || err->code == ERR_INTERNAL;
 }

@@ -18,6 +18,10 @@ static int take_event(sqlite3_stmt *row, struct event *ret, struct err *err)
 		return err_set(err, ERR_IO, "the store has event %llu of no kind we know",
 		               (unsigned long long)event.seq);
 	event.data = db_column_text(row, 5);
+	event.owner = db_column_id(row, 6);
+	event.team = db_column_id(row, 7);
+	if (!visibility_from(db_column_view(row, 8), &event.visibility))
+		event.visibility = VISIBILITY_PRIVATE;
 	*ret = event;
 	return 0;
 }
@@ -43,6 +47,30 @@ static int read_events(struct store *store, sqlite3_stmt *row, size_t limit,
 	return 0;
 }
 
+static int begin_list(struct store *store, const struct event_filter *filter, size_t limit,
+                      sqlite3_stmt **ret, struct err *err)
+{
+	const struct caller *viewer = filter->viewer;
+	bool sees_all = viewer == NULL || viewer->is_operator;
+	struct value values[7] = {
+		value_text(sees_all ? "" : viewer->team.text),
+		value_text(sees_all ? "" : viewer->principal.text),
+		value_int(!sees_all && viewer->role == ROLE_ADMIN),
+	};
+	enum sql sql = SQL_EVENT_LIST;
+	size_t count = 3;
+
+	if (filter->sandbox != NULL) {
+		values[count++] = value_text(filter->sandbox);
+		sql = filter->kind != NULL ? SQL_EVENT_LIST_OF_KIND : SQL_EVENT_LIST_OF_SANDBOX;
+	}
+	values[count++] = value_int(filter->after);
+	if (sql == SQL_EVENT_LIST_OF_KIND)
+		values[count++] = value_text(filter->kind);
+	values[count++] = value_int(limit + 1);
+	return db_begin(&store->reader, sql, values, count, ret, err);
+}
+
 int store_event_list(struct store *store, const struct event_filter *filter, struct event_page *ret,
                      struct err *err)
 {
@@ -53,22 +81,7 @@ int store_event_list(struct store *store, const struct event_filter *filter, str
 
 	if (cursor_check_limit(filter->limit, &limit, err) < 0)
 		return -1;
-	if (filter->sandbox != NULL && filter->kind != NULL) {
-		const struct value values[] = {value_text(filter->sandbox),
-		                               value_int(filter->after), value_text(filter->kind),
-		                               value_int(limit + 1)};
-
-		r = db_begin(&store->reader, SQL_EVENT_LIST_OF_KIND, values, 4, &row, err);
-	} else if (filter->sandbox != NULL) {
-		const struct value values[] = {value_text(filter->sandbox),
-		                               value_int(filter->after), value_int(limit + 1)};
-
-		r = db_begin(&store->reader, SQL_EVENT_LIST_OF_SANDBOX, values, 3, &row, err);
-	} else {
-		const struct value values[] = {value_int(filter->after), value_int(limit + 1)};
-
-		r = db_begin(&store->reader, SQL_EVENT_LIST, values, 2, &row, err);
-	}
+	r = begin_list(store, filter, limit, &row, err);
 	if (r < 0 || read_events(store, row, limit, &page, err) < 0) {
 		event_page_done(&page);
 		return -1;

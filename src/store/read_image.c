@@ -16,6 +16,8 @@ static struct image *take_image(sqlite3_stmt *row)
 	image->bytes = db_column_int(row, 4);
 	image->entries = db_column_int(row, 5);
 	image->created_ms = db_column_int(row, 6);
+	image->owner = db_column_id(row, 7);
+	image->team = db_column_id(row, 8);
 	return image;
 }
 

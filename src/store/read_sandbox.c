@@ -8,13 +8,22 @@
 #include "store/cursor.h"
 #include "store/pack.h"
 #include "store/store_impl.h"
+#include "store/write.h"
 
-enum { VALUES_MOST = SANDBOX_STATE_COUNT_ + 2 * LIMIT_LABELS + 4, QUERY_BYTES = 64 * 1024 };
+enum { VALUES_MOST = SANDBOX_STATE_COUNT_ + 2 * LIMIT_LABELS + 8, QUERY_BYTES = 64 * 1024 };
+
+/* What write_scoped_name made of a name, back. */
+static char *plain_name(const char *column)
+{
+	const char *slash = strchr(column, '/');
+
+	return *column == '\0' ? NULL : mem_strdup(slash != NULL ? slash + 1 : column);
+}
 
 /* Columns in the order of SANDBOX_COLUMNS. */
 static void take_spec(sqlite3_stmt *row, struct spec *spec)
 {
-	spec->name = db_column_text(row, 1);
+	spec->name = plain_name(db_column_view(row, 1));
 	spec->profile = db_column_text(row, 3);
 	spec->runtime = db_column_text(row, 4);
 	spec->image = db_column_text(row, 5);
@@ -50,6 +59,11 @@ static int take_sandbox(sqlite3_stmt *row, struct sandbox **ret, struct err *err
 	unpack_strings(db_column_view(row, 23), &sandbox->mechanisms);
 	unpack_meters(db_column_view(row, 24), &sandbox->meters);
 	unpack_network(db_column_view(row, 25), sandbox);
+	sandbox->spec.owner = db_column_text(row, 26);
+	sandbox->spec.team = db_column_text(row, 27);
+	if (!visibility_from(db_column_view(row, 28), &sandbox->spec.visibility))
+		return err_set(err, ERR_IO, "the store has sandbox %s of no visibility we know",
+		               sandbox->id.text);
 	*ret = take_ptr(sandbox);
 	return 0;
 }
@@ -90,7 +104,15 @@ static int read_lists(struct store *store, struct sandbox *sandbox, struct err *
 int store_sandbox_get(struct store *store, const char *id_or_name, struct sandbox **ret,
                       struct err *err)
 {
-	const struct value values[] = {value_text(id_or_name)};
+	return store_sandbox_find(store, NULL, id_or_name, ret, err);
+}
+
+int store_sandbox_find(struct store *store, const char *team, const char *id_or_name,
+                       struct sandbox **ret, struct err *err)
+{
+	bool is_id = id_is_valid(id_or_name, "sb");
+	auto_free char *key = is_id ? mem_strdup(id_or_name) : write_scoped_name(team, id_or_name);
+	const struct value values[] = {value_text(strchr(id_or_name, '/') ? "" : key)};
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	sqlite3_stmt *row;
 	char shown[2 * LIMIT_NAME_LEN];
@@ -160,6 +182,19 @@ static void add_label(struct query *query, const char *label, struct strings *ke
 	                key, add_value(query, value_text(equals != NULL ? equals + 1 : ""))) == 0);
 }
 
+/* As model/access.h has it: what this caller may look at. */
+static void add_viewer(struct query *query, const struct caller *viewer)
+{
+	int team = add_value(query, value_text(viewer->team.text));
+	bool is_admin = viewer->role == ROLE_ADMIN;
+
+	must(buf_printf(&query->text, " AND (visibility = 'global' OR (team_id = $%d", team) == 0);
+	if (!is_admin)
+		must(buf_printf(&query->text, " AND (visibility = 'team' OR owner_id = $%d)",
+		                add_value(query, value_text(viewer->principal.text))) == 0);
+	must(buf_puts(&query->text, "))") == 0);
+}
+
 static int build_query(struct query *query, const struct sandbox_filter *filter,
                        struct strings *keys, struct err *err)
 {
@@ -169,9 +204,15 @@ static int build_query(struct query *query, const struct sandbox_filter *filter,
 	if (filter->states >> SANDBOX_STATE_COUNT_ != 0)
 		return err_set(err, ERR_INVALID, "no such state");
 	add_states(query, filter->states);
-	if (filter->name != NULL)
+	if (filter->name != NULL) {
+		strings_take(keys,
+		             write_scoped_name(filter->viewer ? filter->viewer->team.text : NULL,
+		                               filter->name));
 		must(buf_printf(&query->text, " AND name = $%d",
-		                add_value(query, value_text(filter->name))) == 0);
+		                add_value(query, value_text(keys->items[keys->count - 1]))) == 0);
+	}
+	if (filter->viewer != NULL && !filter->viewer->is_operator)
+		add_viewer(query, filter->viewer);
 	if (filter->image != NULL) {
 		int image = add_value(query, value_text(filter->image));
 

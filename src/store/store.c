@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "store/audit.h"
 #include "store/migrate.h"
 #include "store/store_impl.h"
 #include "store/write.h"
@@ -225,6 +226,9 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 
 	store->path = mem_strdup(options->path);
 	store->event_fd = -1;
+	store->audit_last = &store->audit_first;
+	if (options->audit_key != NULL)
+		memcpy(store->audit_key, options->audit_key, sizeof(store->audit_key));
 	pthread_mutex_init(&store->lock, NULL);
 	pthread_cond_init(&store->wake, NULL);
 	pthread_cond_init(&store->done_wake, NULL);
@@ -252,6 +256,7 @@ void store_close(struct store *store)
 	if (store == NULL)
 		return;
 	if (store->has_thread) {
+		store_audit_flush(store, io_boot_ms(), 0);
 		stop_writer(store);
 		store_dispatch(store);
 	}
@@ -290,13 +295,9 @@ void store_get_stats(struct store *store, struct store_stats *ret)
 	pthread_mutex_unlock(&store->lock);
 }
 
-void store_write_submit(struct store_write *write, store_on_done on_done, void *ctx)
+/* With the lock held. */
+static void enqueue(struct store *store, struct store_write *write)
 {
-	struct store *store = write->store;
-
-	write->on_done = on_done;
-	write->ctx = ctx;
-	pthread_mutex_lock(&store->lock);
 	if (store->closing) {
 		err_set(&write->result.err, ERR_UNAVAILABLE, "the store is closing");
 		write->is_done = true;
@@ -305,6 +306,19 @@ void store_write_submit(struct store_write *write, store_on_done on_done, void *
 		list_add(&store->queue, write);
 		pthread_cond_signal(&store->wake);
 	}
+}
+
+void store_write_submit(struct store_write *write, store_on_done on_done, void *ctx)
+{
+	struct store *store = write->store;
+	struct store_write *audit = audit_write_waiting(store);
+
+	write->on_done = on_done;
+	write->ctx = ctx;
+	pthread_mutex_lock(&store->lock);
+	if (audit != NULL)
+		enqueue(store, audit);
+	enqueue(store, write);
 	pthread_mutex_unlock(&store->lock);
 }
 

@@ -30,8 +30,10 @@ struct store;
 struct store_write;
 
 struct store_options {
-	const char *path; /* of the database file; its folder must exist */
-	const char *vfs;  /* SQLite VFS; NULL: the default. For fault tests */
+	const char *path;         /* of the database file; its folder must exist */
+	const char *vfs;          /* SQLite VFS; NULL: the default. For fault tests */
+	const uint8_t *audit_key; /* AUDIT_HASH bytes that the audit's hashes are keyed with; NULL:
+	                             zeroes. For tests */
 };
 
 /* Opens or creates, migrates, checks, starts the writer thread. Refuses a store written by a
@@ -126,11 +128,15 @@ void store_event_put(struct store *store, const struct event *event, store_on_do
                      void *ctx);
 
 /* --- reading --- */
-/* By id or name. The caller frees with sandbox_free. */
+/* By id, or by a name in that team (NULL: the default one). The caller frees. */
+int store_sandbox_find(struct store *store, const char *team, const char *id_or_name,
+                       struct sandbox **ret, struct err *err) NODISCARD;
+/* By id or name in the default team. The caller frees with sandbox_free. */
 int store_sandbox_get(struct store *store, const char *id_or_name, struct sandbox **ret,
                       struct err *err) NODISCARD;
 
 struct sandbox_filter {
+	const struct caller *viewer;  /* only what they may look at; NULL: all */
 	uint32_t states;              /* mask of 1 << state; 0: all */
 	const char *name;             /* exact; NULL: all */
 	const char *image;            /* name or id; NULL: all */
@@ -196,10 +202,11 @@ int store_variables_get(struct store *store, const char *environment_id, struct 
                         struct err *err) NODISCARD;
 
 struct event_filter {
-	const char *sandbox; /* id; then `after` counts in this sandbox's own numbers */
-	const char *kind;    /* only of this kind, of one sandbox; NULL: all */
-	uint64_t after;      /* events with a greater number; 0: from the start */
-	size_t limit;        /* 1 … LIMIT_PAGE; 0: 100 */
+	const struct caller *viewer; /* only what they may look at; NULL: all */
+	const char *sandbox;         /* id; then `after` counts in this sandbox's own numbers */
+	const char *kind;            /* only of this kind, of one sandbox; NULL: all */
+	uint64_t after;              /* events with a greater number; 0: from the start */
+	size_t limit;                /* 1 … LIMIT_PAGE; 0: 100 */
 };
 struct event_page {
 	struct event *items; /* by number */

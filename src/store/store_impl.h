@@ -3,8 +3,11 @@
 
 #include <pthread.h>
 
+#include "model/audit.h"
 #include "store/db.h"
 #include "store/store.h"
+
+struct audit_wait;
 
 /* Writes in the order they came. */
 struct write_list {
@@ -19,6 +22,10 @@ struct store {
 	int event_fd;
 	store_on_event on_event;
 	void *on_event_ctx;
+	uint8_t audit_key[AUDIT_HASH];  /* both threads; never changes */
+	struct audit_wait *audit_first; /* loop thread: rows that wait for a write */
+	struct audit_wait **audit_last;
+	uint64_t audit_ticket;
 	pthread_t thread;
 	bool has_thread;
 

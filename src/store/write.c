@@ -3,6 +3,7 @@
 #include "store/write.h"
 
 #include "base/mem.h"
+#include "store/audit.h"
 #include "store/pack.h"
 
 struct store_write *store_write_new(struct store *store)
@@ -21,6 +22,9 @@ static void op_free(struct op *op)
 	free(op->if_taken);
 	free(op->if_foreign);
 	free(op->if_none_text);
+	if (op->audit != NULL)
+		audit_row_done(op->audit);
+	free(op->audit);
 	free(op);
 }
 
@@ -40,8 +44,8 @@ void store_write_free(struct store_write *write)
 	free(write);
 }
 
-static struct op *add_values(struct store_write *write, enum sql sql, const struct value *values,
-                             size_t count)
+struct op *write_add_values(struct store_write *write, enum sql sql, const struct value *values,
+                            size_t count)
 {
 	struct op *op = mem_zalloc(sizeof(*op) + count * sizeof(*values));
 
@@ -57,9 +61,17 @@ static struct op *add_values(struct store_write *write, enum sql sql, const stru
 	return op;
 }
 
-#define add(write, sql, ...)                                                                       \
-	add_values(write, sql, (const struct value[]){__VA_ARGS__},                                \
-	           sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value))
+#define add write_add
+
+/* Names are unique in a team. The column is unique in all, so outside of the default team it holds
+ * the team's id and a slash before the name, which no name has. NULL stays NULL. */
+char *write_scoped_name(const char *team, const char *name)
+{
+	if (name == NULL)
+		return NULL;
+	return team == NULL || strcmp(team, ACCESS_TEAM) == 0 ? mem_strdup(name)
+	                                                      : mem_printf("%s/%s", team, name);
+}
 
 /* An id that may be absent. */
 static struct value value_id(const struct id *id)
@@ -101,9 +113,12 @@ void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox)
 	auto_free char *mechanisms = pack_strings(&sandbox->mechanisms);
 	auto_free char *meters = pack_meters(&sandbox->meters);
 	auto_free char *network = pack_network(sandbox);
+	auto_free char *name = write_scoped_name(spec->team, spec->name);
 	struct op *op;
 
-	op = add(write, SQL_SANDBOX_PUT, value_text(sandbox->id.text), value_text(spec->name),
+	store_audit_bind(write->store, spec->audit, sandbox->id.text);
+
+	op = add(write, SQL_SANDBOX_PUT, value_text(sandbox->id.text), value_text(name),
 	         value_text(sandbox_state_name(sandbox->state)), value_text(spec->profile),
 	         value_text(spec->runtime), value_text(spec->image), value_id(&sandbox->image_id),
 	         value_text(spec->user), value_text(spec->cwd), value_text(spec->hostname),
@@ -113,7 +128,9 @@ void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox)
 	         value_int(sandbox->ended_ms), value_int(sandbox->expires_ms),
 	         value_text(sandbox->end_reason), value_text(sandbox->detail),
 	         value_int(sandbox->is_degraded), value_text(mechanisms), value_text(meters),
-	         value_text(network));
+	         value_text(network), value_text(spec->owner ? spec->owner : ACCESS_OPERATOR),
+	         value_text(spec->team ? spec->team : ACCESS_TEAM),
+	         value_text(visibility_name(spec->visibility)));
 	if (spec->name != NULL)
 		op->if_taken = mem_printf("a sandbox named '%s' exists already", spec->name);
 	op->if_foreign = mem_printf("image '%s' is gone", spec->image);
@@ -151,7 +168,9 @@ void store_put_image(struct store_write *write, const struct image *image)
 
 	op = add(write, SQL_IMAGE_PUT, value_text(image->id.text), value_text(image->name),
 	         value_text(image->format), value_text(image->config), value_int(image->bytes),
-	         value_int(image->entries), value_int(image->created_ms));
+	         value_int(image->entries), value_int(image->created_ms),
+	         value_text(image->owner.text[0] ? image->owner.text : ACCESS_OPERATOR),
+	         value_text(image->team.text[0] ? image->team.text : ACCESS_TEAM));
 	op->if_taken = mem_printf("an image named '%s' exists already", image->name);
 	add(write, SQL_IMAGE_LAYERS_CLEAR, value_text(image->id.text));
 	for (size_t i = 0; i < image->layers.count; i++) {

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "model/audit.h"
 #include "store/db.h"
 #include "store/store.h"
 
@@ -15,7 +16,8 @@ struct op {
 	char *if_foreign; /* ERR_CONFLICT when a row that must or must not refer does not or does */
 	enum err_code if_none; /* the failure when no row was changed; ERR_OK: none */
 	char *if_none_text;
-	struct event *event; /* in the write's list, for EVENT_ADD */
+	struct event *event;     /* in the write's list, for EVENT_ADD */
+	struct audit_row *audit; /* not NULL: a row of the audit, and no statement of its own */
 	size_t count;
 	struct value values[];
 };
@@ -33,7 +35,21 @@ struct store_write {
 	bool is_done; /* guarded by the store's lock */
 };
 
+/* Adds a statement with copies of the values. */
+struct op *write_add_values(struct store_write *write, enum sql sql, const struct value *values,
+                            size_t count);
+#define write_add(write, sql, ...)                                                                 \
+	write_add_values(write, sql, (const struct value[]){__VA_ARGS__},                          \
+	                 sizeof((const struct value[]){__VA_ARGS__}) / sizeof(struct value))
+
+/* What the column of a sandbox's name holds; the caller frees. */
+char *write_scoped_name(const char *team, const char *name) NODISCARD;
 /* Applies the statements inside a transaction that is open. */
 int write_apply(struct store_write *write, struct db *db, struct err *err) NODISCARD;
+/* Gives the row its number and hash, in the writer thread. */
+int audit_apply(struct store *store, struct audit_row *row, struct db *db,
+                struct err *err) NODISCARD;
+/* A write with the rows that wait, or NULL. */
+struct store_write *audit_write_waiting(struct store *store);
 /* True when the failure concerns this write alone. */
 bool write_is_refusal(const struct err *err);
