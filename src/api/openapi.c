@@ -96,11 +96,11 @@ static json_t *responses(const struct route *route)
 	return list;
 }
 
-static json_t *operation(const struct route *route, const char *id)
+static json_t *operation(const struct route *route)
 {
-	json_t *result =
-		json_pack("{s:s, s:s, s:o, s:o}", "operationId", id, "summary", route->summary,
-	                  "parameters", parameters(route), "responses", responses(route));
+	json_t *result = json_pack("{s:s, s:s, s:o, s:o}", "operationId", route->name, "summary",
+	                           route->summary, "parameters", parameters(route), "responses",
+	                           responses(route));
 
 	if (route->body == ROUTE_JSON)
 		json_object_set_new(
@@ -116,11 +116,6 @@ static json_t *operation(const struct route *route, const char *id)
 
 json_t *route_openapi(void)
 {
-	static const char *const ids[] = {
-#define ROUTE(method, path, handler, ...) #handler,
-#include "api/routes.def"
-#undef ROUTE
-	};
 	static const char *const methods[] = {"get", "post", "put", "patch", "delete"};
 	json_t *paths = json_object();
 	json_t *schemas = json_object();
@@ -135,7 +130,7 @@ json_t *route_openapi(void)
 			json_object_set_new(paths, path, item);
 		}
 		json_object_set_new(item, methods[route_table[i].method],
-		                    operation(&route_table[i], ids[i]));
+		                    operation(&route_table[i]));
 	}
 	for (const struct schema *schema = schema_table; schema->name; schema++)
 		json_object_set_new(schemas, schema->name, schema_describe(schema));

@@ -6,9 +6,10 @@
 #include "base/str.h"
 
 const struct route route_table[] = {
-#define ROUTE(method, path, handler, body, request, status, response, query, flags, summary)       \
-	{ROUTE_##method, path,  handle_##handler, ROUTE_##body, request, status, response,         \
-	 query,          flags, summary},
+#define ROUTE(method, path, handler, body, request, status, response, query, scope, flags,         \
+              summary)                                                                             \
+	{ROUTE_##method, path,     #handler, handle_##handler, ROUTE_##body, request,              \
+	 status,         response, query,    SCOPE_##scope,    flags,        summary},
 #include "api/routes.def"
 #undef ROUTE
 	{0},

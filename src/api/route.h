@@ -8,6 +8,7 @@
 #include "api/schema.h"
 #include "base/base.h"
 #include "base/err.h"
+#include "model/scope.h"
 
 struct call;
 
@@ -25,12 +26,14 @@ typedef void (*route_handler)(struct call *call);
 struct route {
 	enum route_method method;
 	const char *path;
+	const char *name; /* the handler's: what the audit calls the action */
 	route_handler handler;
 	enum route_body body;
 	const char *request;  /* schema; NULL: none */
 	int status;           /* of success */
 	const char *response; /* see routes.def */
 	const char *query;    /* names, blank between */
+	enum scope scope;     /* that the caller must have */
 	unsigned flags;
 	const char *summary;
 };
