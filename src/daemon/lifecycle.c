@@ -305,6 +305,7 @@ static void on_bound(const struct err *err, void *ctx)
 	struct member *member = ctx;
 	struct err gone = *err;
 
+	member->is_busy = false;
 	metrics_since(&member->fleet->metrics, METRICS_BIND, member->asked_us);
 	if (step_is_cut_off(member, err))
 		return;
@@ -330,6 +331,7 @@ static void take_parked(struct member *member, const struct spec *spec,
 	member->since_ms = io_boot_ms();
 	member->start_waiters = waiters;
 	if (fit == FIT_BOUND) {
+		member->is_busy = true;
 		member->asked_us = io_boot_us();
 		runtime->ops->bind(runtime, &made, row, on_bound, member);
 	} else {

@@ -7,7 +7,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "base/str.h"
 #include "os/caps.h"
 #include "os/landlock.h"
@@ -15,7 +14,10 @@
 
 enum { LANDLOCK_RULES = 64 };
 
-static const struct landlock_rule fixed_rules[] = {
+static const struct {
+	const char *path;
+	enum landlock_access access;
+} fixed_rules[] = {
 	{"/", LANDLOCK_READ},
 	{"/proc", LANDLOCK_WRITE_FILES}, /* oom_score_adj, comm and the like of one's own */
 	{"/dev", LANDLOCK_WRITE_FILES},
@@ -39,37 +41,47 @@ static bool is_writable_place(const char *name)
 	return statvfs(name, &fs) == 0 && !(fs.f_flag & ST_RDONLY);
 }
 
-/* Landlock only adds rights, so "everything but" is spelled as a rule for each top-level directory.
- */
-static size_t collect_rules(struct landlock_rule *rules)
+/* By plain names: the filter knows no openat2, and it is up when the rules are made again. */
+static int add_rule(struct landlock_rule *rules, size_t *count, const char *path,
+                    enum landlock_access access)
 {
-	memcpy(rules, fixed_rules, sizeof(fixed_rules));
-	size_t count = ARRAY_LEN(fixed_rules);
-	DIR *dir = opendir("/");
-	if (!dir)
-		return count;
-	struct dirent *entry;
-	while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-		if (count == LANDLOCK_RULES || entry->d_type != DT_DIR ||
-		    !is_writable_place(entry->d_name))
-			continue;
-		rules[count++] =
-			(struct landlock_rule){mem_printf("/%s", entry->d_name), LANDLOCK_ALL};
-	}
-	(void)closedir(dir);
-	return count;
+	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	rules[(*count)++] = (struct landlock_rule){.access = access, .from_fd = fd};
+	return 0;
 }
 
+/* Landlock only adds rights, so "everything but" is spelled as a rule for each top-level directory.
+ */
+static int collect_rules(struct landlock_rule *rules, size_t *count)
+{
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(fixed_rules); i++)
+		r = add_rule(rules, count, fixed_rules[i].path, fixed_rules[i].access);
+	DIR *dir = r < 0 ? NULL : opendir(".");
+	if (!dir)
+		return r < 0 ? r : -errno;
+	struct dirent *entry;
+	while (r >= 0 && *count < LANDLOCK_RULES &&
+	       (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+		if (entry->d_type == DT_DIR && is_writable_place(entry->d_name))
+			r = add_rule(rules, count, entry->d_name, LANDLOCK_ALL);
+	}
+	(void)closedir(dir);
+	return r;
+}
+
+/* The working directory is "/". */
 static int make_ruleset(int *ret_fd)
 {
 	struct landlock_rule rules[LANDLOCK_RULES];
-	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -errno;
-	size_t count = collect_rules(rules);
-	int r = landlock_make(root, rules, count, 0, ret_fd);
-	for (size_t i = ARRAY_LEN(fixed_rules); i < count; i++)
-		free((void *)(uintptr_t)rules[i].path);
+	size_t count = 0;
+	int r = collect_rules(rules, &count);
+	if (r >= 0)
+		r = landlock_make(-1, rules, count, 0, ret_fd);
+	for (size_t i = 0; i < count; i++)
+		(void)close(rules[i].from_fd);
 	return r;
 }
 

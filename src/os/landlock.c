@@ -74,7 +74,8 @@ static int add_rule(int ruleset, int root_fd, const struct landlock_rule *rule, 
 	struct path_beneath_attr attr = {.allowed = fs_allowed(rule->access) & known};
 	struct stat st;
 	int from_fd = rule->from_fd > 0 ? rule->from_fd : root_fd;
-	auto_close int fd = path_open_in_root(from_fd, rule->path, O_PATH, 0);
+	auto_close int opened = rule->path ? path_open_in_root(from_fd, rule->path, O_PATH, 0) : -1;
+	int fd = rule->path ? opened : from_fd;
 
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;

@@ -4,7 +4,7 @@
 #include "base/base.h"
 
 struct landlock_rule {
-	const char *path; /* relative to root_fd; a missing one is skipped */
+	const char *path; /* relative to root_fd; a missing one is skipped. NULL: from_fd itself */
 	enum landlock_access { LANDLOCK_READ, LANDLOCK_WRITE_FILES, LANDLOCK_ALL } access;
 	int from_fd; /* > 0: path is relative to this directory instead */
 };
