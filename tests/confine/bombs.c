@@ -268,6 +268,35 @@ static struct verdict disk_reserved(void)
 	return verdict;
 }
 
+/* Holes that are filled elsewhere: what a file takes, not what it says, is what counts. */
+static struct verdict disk_punched(void)
+{
+	enum { BLOCK = 1 << 20 };
+	static char block[BLOCK];
+	uint64_t limit = probe_number("disk", 0), written = 0;
+	struct stat st = {0};
+	int fd = open("bomb", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	memset(block, 1, sizeof(block));
+	if (ftruncate(fd, (off_t)1 << 40) < 0 && errno != EFBIG)
+		return broken("a sparse file: %s", strerror(errno));
+	for (off_t at = 0; written < limit * 4; at += 3 * BLOCK) {
+		ssize_t n = pwrite(fd, block, sizeof(block), at);
+		if (n < 0)
+			break;
+		written += (uint64_t)n;
+		/* every second one is given back */
+		if (at % (2 * BLOCK))
+			(void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, BLOCK);
+	}
+	int err = errno;
+	fstat(fd, &st);
+	close(fd);
+	unlink("bomb");
+	return (uint64_t)st.st_blocks * 512 > limit
+	               ? broken("%llu bytes in use", (unsigned long long)st.st_blocks * 512)
+	               : held(err, "%llu bytes in use", (unsigned long long)st.st_blocks * 512);
+}
+
 static struct verdict disk_inodes(void)
 {
 	uint64_t limit = probe_number("inodes", 0), made = 0;
@@ -323,6 +352,7 @@ static const struct attempt attempts[] = {
 	{"R02", "locked memory", memory_locked, NEEDS_ARG | OOM_IS_HELD, "memory"},
 	{"R04", "disk: data", disk_data, NEEDS_ARG | OOM_IS_HELD, "disk"},
 	{"R04", "disk: reserved", disk_reserved, NEEDS_ARG | OOM_IS_HELD, "disk"},
+	{"R04", "disk: holes", disk_punched, NEEDS_ARG | OOM_IS_HELD, "disk"},
 	{"R04", "disk: inodes", disk_inodes, NEEDS_ARG, "inodes"},
 	{"R04", "disk: deep folders", disk_deep, NEEDS_ARG, "depth"},
 	{"R04", "open files", open_files, NEEDS_ARG, "nofile"},

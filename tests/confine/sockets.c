@@ -1,6 +1,6 @@
 /*
- * E20, E21: sockets and the network. Arguments: abstract=NAME (an abstract socket of the host),
- * port=N (a listener on the host's loopback), address=IP (an address of the host).
+ * E16, E20, E21: sockets and the network. Arguments: abstract=NAME (an abstract socket of the
+ * host), port=N (a listener on the host's loopback), address=IP (an address of the host).
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -9,12 +9,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "probe.h"
@@ -184,6 +187,92 @@ static struct verdict own_loopback_works(void)
 	return held(0, "works");
 }
 
+/* E16: an address that changes while somebody looks at it: our own loopback, which is allowed, and
+ * one outside, which is not, written over each other by another process all the time. */
+struct moving {
+	struct sockaddr_in addr; /* what connect is given */
+	struct sockaddr_in inside, outside;
+};
+
+static pid_t keep_moving(struct moving *moving)
+{
+	pid_t pid = fork();
+	while (pid == 0) {
+		*(volatile struct sockaddr_in *)&moving->addr = moving->outside;
+		*(volatile struct sockaddr_in *)&moving->addr = moving->inside;
+	}
+	return pid;
+}
+
+/* True when the connection stands and does not lead to our own listener. */
+static bool leads_outside(int fd, const struct moving *moving)
+{
+	struct sockaddr_in peer = {0};
+	socklen_t size = sizeof(peer);
+	return connect(fd, (const struct sockaddr *)&moving->addr, sizeof(peer)) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+	       peer.sin_addr.s_addr != moving->inside.sin_addr.s_addr;
+}
+
+static uint64_t try_tcp(const struct moving *moving, uint64_t tries)
+{
+	struct linger at_once = {.l_onoff = 1}; /* no ports left waiting */
+	uint64_t bad = 0;
+	for (uint64_t i = 0; i < tries; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		bad += leads_outside(fd, moving);
+		close(fd);
+	}
+	return bad;
+}
+
+/* One that is not a stream may be connected again and again. */
+static uint64_t try_udp(const struct moving *moving, uint64_t tries)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint64_t bad = 0;
+	for (uint64_t i = 0; i < tries; i++)
+		bad += leads_outside(fd, moving);
+	close(fd);
+	return bad;
+}
+
+static struct verdict race_address(int type, uint64_t tries)
+{
+	struct moving *moving = mmap(NULL, sizeof(*moving), PROT_READ | PROT_WRITE,
+	                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t size = sizeof(own);
+	const char *outside = probe_arg("address") ? probe_arg("address") : "192.0.2.1";
+	int listener = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+	if (bind(listener, (struct sockaddr *)&own, size) < 0 ||
+	    (type == SOCK_STREAM && listen(listener, 1) < 0) ||
+	    getsockname(listener, (struct sockaddr *)&own, &size) < 0)
+		return broken("no listener on our own loopback: %s", strerror(errno));
+	moving->addr = moving->inside = moving->outside = own;
+	moving->outside.sin_port = htons((uint16_t)probe_number("port", 80));
+	if (inet_pton(AF_INET, outside, &moving->outside.sin_addr) != 1)
+		return broken("bad address %s", outside);
+	pid_t mover = keep_moving(moving);
+	uint64_t bad = type == SOCK_STREAM ? try_tcp(moving, tries) : try_udp(moving, tries);
+	kill(mover, SIGKILL);
+	waitpid(mover, NULL, 0);
+	return bad ? broken("%llu of %llu reached %s", (unsigned long long)bad,
+	                    (unsigned long long)tries, outside)
+	           : held(0, "%llu tries", (unsigned long long)tries);
+}
+
+static struct verdict race_tcp(void)
+{
+	return race_address(SOCK_STREAM, probe_number("races", 20 * 1000));
+}
+
+static struct verdict race_udp(void)
+{
+	return race_address(SOCK_DGRAM, probe_number("races", 1000 * 1000));
+}
+
 /* A descriptor that arrives although nobody asked for one would be a gift from outside. */
 static bool receives_descriptor(int fd)
 {
@@ -278,6 +367,8 @@ static const struct attempt attempts[] = {
 	{"X03", "other addresses, UDP", everywhere_dns, 0, NULL},
 	{"X02", "only loopback", only_loopback, 0, NULL},
 	{"X02", "own loopback works", own_loopback_works, 0, NULL},
+	{"E16", "an address that changes, TCP", race_tcp, 0, NULL},
+	{"E16", "an address that changes, UDP", race_udp, 0, NULL},
 	{"E21", "offered sockets", offered_sockets, 0, NULL},
 };
 

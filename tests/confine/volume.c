@@ -1,6 +1,6 @@
 /*
- * E23, E24: a folder of the host that was granted. Arguments: volume=DIR (writable grant), which
- * the driver filled with: suid (this program, set-uid root), filecap (this program with file
+ * E02, E23, E24: a folder of the host that was granted. Arguments: volume=DIR (writable grant),
+ * which the driver filled with: suid (this program, set-uid root), filecap (this program with file
  * capabilities), owned (a file of another user, not writable to the granting one),
  * link (a symbolic link to a host file outside), readonly=DIR (a grant without writing).
  *
@@ -47,6 +47,16 @@ static struct verdict report(void)
 	if (effective_capabilities())
 		return broken("capabilities %llx", (unsigned long long)effective_capabilities());
 	return held(0, "uid %u, no capability", getuid());
+}
+
+/* E02 once more: a program that is started with privilege must not find more open than others. */
+static struct verdict report_descriptors(void)
+{
+	for (int fd = 3; fd < 1024; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			return broken("descriptor %d is open", fd);
+	}
+	return held(0, "0, 1 and 2 only");
 }
 
 static struct verdict run_copy(const char *name)
@@ -139,6 +149,7 @@ static struct verdict make_device_on_volume(void)
 
 static const struct attempt attempts[] = {
 	{"E23", "what a privileged copy has", report, NEEDS_ARG, "report"},
+	{"E02", "descriptors of a privileged copy", report_descriptors, NEEDS_ARG, "report"},
 	{"E23", "set-uid root", run_suid, NEEDS_ARG, "volume"},
 	{"E23", "file capability", run_filecap, NEEDS_ARG, "volume"},
 	{"E23", "mount flags", mount_flags, NEEDS_ARG, "volume"},

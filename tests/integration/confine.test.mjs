@@ -221,6 +221,20 @@ describe('confinement', () => {
 		if (fs.existsSync(whole)) walk(Buffer.from(whole));
 	});
 
+	test('E26: a folder of very many names is listed in part or refused, and copied out', { timeout: 120000 }, async () => {
+		const many = await cloche.create({});
+		const script = 'import os\nos.mkdir("/workspace/many")\nos.chdir("/workspace/many")\nfor i in range(30000): os.close(os.open("n%d" % i, os.O_CREAT | os.O_WRONLY))';
+		assert.equal((await cloche.exec(many.id, ['python3', '-c', script])).exitCode, 0);
+		const listed = await cloche.api('GET', `/sandboxes/${many.id}/files/list?path=/workspace/many`);
+		assert.ok(listed.status === 200 || listed.status === 413, `${listed.status} ${String(listed.bytes).slice(0, 200)}`);
+		const target = path.join(cloche.folder, 'many');
+		const result = await cloche.cli(['sandbox', 'cp', `${many.id}:/workspace/many`, target], { ms: 60000 });
+		assert.equal(result.code, 0, result.stderr);
+		assert.equal(fs.readdirSync(target).length, 30000);
+		await cloche.get('DELETE', `/sandboxes/${many.id}?force=1`);
+		canaries.check();
+	});
+
 	test('E26: cp out of a sandbox never writes through a link in the target', async () => {
 		await cloche.exec(box, 'mkdir -p /workspace/out/link; echo owned > /workspace/out/link/open; echo owned > /workspace/out/open');
 		const target = path.join(cloche.folder, 'target');

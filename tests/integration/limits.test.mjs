@@ -110,6 +110,29 @@ describe('limits', () => {
 		assert.equal((await cloche.api('DELETE', `/sandboxes/${own.id}?force=1`)).status, 204);
 	});
 
+	test('a file larger than the memory is written through its page cache', { timeout: 60000 }, async (t) => {
+		const own = await cloche.create({ limits: { memory: 64 * MiB, disk: 256 * MiB } });
+		if (own.isolation.disk === 'tmpfs') return t.skip('files are memory here');
+		const result = await cloche.exec(own.id, 'dd if=/dev/zero of=/workspace/big bs=1M count=192 2>&1 && cat /workspace/big | wc -c');
+		assert.match(result.stdout, /\n201326592\n$/, `${result.reason} ${result.stdout}`);
+		const { meters } = await cloche.get('GET', `/sandboxes/${own.id}`);
+		assert.ok(meters.memoryPeakBytes <= 64 * MiB * 1.1, `${meters.memoryPeakBytes}`);
+		assert.equal(meters.oomKills, 0);
+		await cloche.get('DELETE', `/sandboxes/${own.id}?force=1`);
+	});
+
+	test('a flood of refusals is a few events, not a flood of them', { timeout: 60000 }, async () => {
+		const own = await cloche.create({ limits: { pids: 24 } });
+		const start = Date.now();
+		const { id } = await cloche.exec(own.id, ['python3', '-c', 'import os, time\nend = time.time() + 4\nwhile time.time() < end:\n  try:\n    os.fork() or time.sleep(60)\n  except OSError: pass'], { background: true });
+		await until(async () => (await cloche.get('GET', `/sandboxes/${own.id}/execs/${id}`)).state === 'ended', 'it ends', 20000);
+		const { meters } = await cloche.get('GET', `/sandboxes/${own.id}`);
+		const told = (await cloche.get('GET', `/sandboxes/${own.id}/events?limit=1000`)).items.filter((one) => one.kind === 'sandbox.limit');
+		assert.ok(meters.pidsDenied > 100, `${meters.pidsDenied} refused`);
+		assert.ok(told.length >= 1 && told.length <= (Date.now() - start) / 1000 + 3, `${told.length} events`);
+		await cloche.get('DELETE', `/sandboxes/${own.id}?force=1`);
+	});
+
 	test('a small disk with the usual number of files', async () => {
 		const own = await cloche.create({ limits: { disk: '16M' } });
 		assert.equal((await cloche.exec(own.id, 'echo x > f; cat f')).stdout, 'x\n');
