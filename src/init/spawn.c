@@ -31,7 +31,7 @@ struct command {
 	char **argv;
 	char **environment;
 	const char *cwd;
-	uint64_t nofile; /* 0: as it is */
+	uint64_t nofile, file_bytes; /* 0: as it is */
 	bool is_tty;
 	int status; /* socket to the keeper */
 	int stdio[3];
@@ -77,16 +77,16 @@ static void volunteer_for_oom(void)
 }
 
 /* In a sandbox made in advance this is where the limit comes from. Never above what we have. */
-static int limit_files(uint64_t count)
+static int set_limit(__rlimit_resource_t which, uint64_t most)
 {
 	struct rlimit limit;
 	if (count == 0)
 		return 0;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+	if (getrlimit(which, &limit) < 0)
 		return -errno;
-	limit.rlim_max = MIN((rlim_t)count, limit.rlim_max);
+	limit.rlim_max = MIN((rlim_t)most, limit.rlim_max);
 	limit.rlim_cur = limit.rlim_max;
-	return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+	return setrlimit(which, &limit) < 0 ? -errno : 0;
 }
 
 static int enter_cwd(const struct command *command, struct err *err)
@@ -142,9 +142,11 @@ static int become_command(const struct command *command, struct err *err)
 	volunteer_for_oom();
 	if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
 		return err_sys(err, errno, "take the ordinary priority");
-	int r = limit_files(command->nofile);
+	int r = set_limit(RLIMIT_NOFILE, command->nofile);
+	if (r >= 0)
+		r = set_limit(RLIMIT_FSIZE, command->file_bytes);
 	if (r < 0)
-		return err_sys(err, -r, "limit open files");
+		return err_sys(err, -r, "limit files");
 	r = caps_drop_bounding();
 	if (r < 0)
 		return err_sys(err, -r, "empty the capability sets");
@@ -294,6 +296,7 @@ static int parse_command(struct command *command, struct wire_msg *msg, struct e
 	command->cwd = wire_str(msg, FIELD_CWD, "/workspace");
 	command->is_tty = wire_u64(msg, FIELD_TTY, 0) != 0;
 	command->nofile = wire_u64(msg, FIELD_NOFILE, 0);
+	command->file_bytes = wire_u64(msg, FIELD_FILE_BYTES, 0);
 	if (account_find(wire_str(msg, FIELD_USER, "agent"), &command->account, err) < 0)
 		return -1;
 	if (getuid() != 0 && !caps_has(CAP_SETUID) && command->account.uid != getuid())

@@ -148,6 +148,9 @@ static int send_to_spawner(struct exec *exec, const struct wire_msg *msg,
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		wire_put_u64(&out, numbers[i], wire_u64(msg, numbers[i], 0));
 	wire_put_u64(&out, FIELD_NOFILE, exec->keeper->slot.nofile);
+	/* A file without a name is not counted: let at least none be larger than all may be. */
+	if (exec->keeper->slot.disk.backend == DISK_SAMPLED)
+		wire_put_u64(&out, FIELD_FILE_BYTES, exec->keeper->slot.disk.bytes);
 	wire_put_fd(&out, fds->status);
 	for (int i = 0; i < 3 && !exec->is_tty; i++)
 		wire_put_fd(&out, fds->stdio[i]);

@@ -54,9 +54,6 @@ static int set_rlimits(const struct slot *slot)
 		r = set_rlimit(RLIMIT_NICE, 0);
 	if (r >= 0)
 		r = set_rlimit(RLIMIT_NPROC, slot->nproc);
-	/* A file without a name is not counted: let at least none be larger than all may be. */
-	if (r >= 0 && slot->disk.backend == DISK_SAMPLED && !slot->is_parked)
-		r = set_rlimit(RLIMIT_FSIZE, slot->disk.bytes);
 	/* Of a parked one this is not known yet: each of its commands gets it when it starts. */
 	return r < 0 || slot->is_parked ? r : set_rlimit(RLIMIT_NOFILE, slot->nofile);
 }
