@@ -80,7 +80,7 @@ static void volunteer_for_oom(void)
 static int set_limit(__rlimit_resource_t which, uint64_t most)
 {
 	struct rlimit limit;
-	if (count == 0)
+	if (most == 0)
 		return 0;
 	if (getrlimit(which, &limit) < 0)
 		return -errno;
