@@ -47,8 +47,7 @@ static void put_effect(json_t *object, const struct environment *environment)
 
 		if (policy.rules[i].is_deny)
 			continue;
-		domain_format(text, sizeof(text), policy.rules[i].name,
-		              policy.rules[i].is_wildcard);
+		policy_rule_entry(&policy.rules[i], text, sizeof(text));
 		json_array_append_new(domains, json_string(text));
 	}
 	policy_fingerprint(&policy, fingerprint);

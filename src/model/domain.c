@@ -112,7 +112,6 @@ static const char *check_habits(const char *text)
 {
 	struct addr addr;
 	struct addr_cidr cidr;
-	const char *colon = strchr(text, ':');
 
 	if (addr_parse(text, &addr) || addr_parse_cidr(text, &cidr) || text[0] == '[')
 		return "is an address: allow it with --allow-cidr ADDRESS/BITS (allowedCidrs)";
@@ -120,10 +119,24 @@ static const char *check_habits(const char *text)
 		return "is a URL: give the name of the host alone";
 	if (strchr(text, '@') != NULL)
 		return "has a user in it: give the name of the host alone";
-	if (colon != NULL)
-		return "has a port in it: ports are a list of their own";
 	if (strcmp(text, "*") == 0)
 		return "would allow every name: ask for --network full";
+	return NULL;
+}
+
+/* Reads ":PORT" at the end; *len becomes the length before it. */
+static const char *parse_port(const char *text, size_t *len, uint16_t *ret)
+{
+	const char *colon = strchr(text, ':');
+	uint64_t port;
+
+	*ret = 0;
+	if (colon == NULL)
+		return NULL;
+	if (str_to_u64(colon + 1, &port) < 0 || port < 1 || port > UINT16_MAX)
+		return "has no port of 1 to 65535 behind its ':'";
+	*len = (size_t)(colon - text);
+	*ret = (uint16_t)port;
 	return NULL;
 }
 
@@ -140,6 +153,9 @@ static const char *parse(const char *text, struct domain *ret)
 	if (strchr(text, '*') != NULL)
 		return "may have '*' only once, as the whole first label: *.example.org";
 	len = strlen(text);
+	why = parse_port(text, &len, &ret->port);
+	if (why != NULL)
+		return why;
 	if (len > 0 && text[len - 1] == '.')
 		len--;
 	if (len == 0)
@@ -216,7 +232,7 @@ bool domain_is_normal(const char *name)
 	struct domain again;
 
 	return strlen(name) < DOMAIN_TEXT && parse(name, &again) == NULL && !again.is_wildcard &&
-	       str_eq(again.name, name);
+	       again.port == 0 && str_eq(again.name, name);
 }
 
 bool domain_covers(const char *name, bool is_wildcard, const char *host)
@@ -232,6 +248,13 @@ bool domain_covers(const char *name, bool is_wildcard, const char *host)
 void domain_format(char *out, size_t size, const char *name, bool is_wildcard)
 {
 	snprintf(out, size, "%s%s", is_wildcard ? "*." : "", name);
+}
+
+void domain_format_entry(char *out, size_t size, const struct domain *domain)
+{
+	domain_format(out, size, domain->name, domain->is_wildcard);
+	if (domain->port != 0)
+		snprintf(out + strlen(out), size - strlen(out), ":%u", domain->port);
 }
 
 /* "allowedDomains: entry 2, 7-9: 'x' why". */
@@ -264,7 +287,7 @@ int domain_parse_list(const char *what, const struct strings *list, struct strin
 			bad[bad_count++] = i;
 			continue;
 		}
-		domain_format(text, sizeof(text), domain.name, domain.is_wildcard);
+		domain_format_entry(text, sizeof(text), &domain);
 		if (!strings_has(&made, text))
 			strings_add(&made, text);
 	}

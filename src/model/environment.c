@@ -129,6 +129,23 @@ int environment_check_name(const char *name, struct err *err)
 	               LIMIT_NAME_LEN);
 }
 
+bool environment_parse_cidr(const char *text, struct addr_cidr *ret, uint16_t *ret_port)
+{
+	const char *slash = strchr(text, '/');
+	const char *colon = slash != NULL ? strchr(slash, ':') : NULL;
+	char range[ADDR_CIDR_TEXT];
+	uint64_t port = 0;
+	size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
+
+	if (len >= sizeof(range) ||
+	    (colon != NULL && (str_to_u64(colon + 1, &port) < 0 || port < 1 || port > UINT16_MAX)))
+		return false;
+	memcpy(range, text, len);
+	range[len] = '\0';
+	*ret_port = (uint16_t)port;
+	return addr_parse_cidr(range, ret);
+}
+
 int environment_parse_cidrs(const char *what, const struct strings *list, struct strings *ret,
                             struct err *err)
 {
@@ -140,14 +157,16 @@ int environment_parse_cidrs(const char *what, const struct strings *list, struct
 		return err_set(err, ERR_INVALID, "%s: %zu entries are more than %d", what,
 		               list->count, DOMAIN_LIST);
 	for (size_t i = 0; i < list->count; i++) {
-		char text[ADDR_CIDR_TEXT];
+		char range[ADDR_CIDR_TEXT], text[ADDR_CIDR_TEXT + 8];
 		struct addr_cidr cidr;
+		uint16_t port;
 
-		if (!addr_parse_cidr(list->items[i], &cidr)) {
+		if (!environment_parse_cidr(list->items[i], &cidr, &port)) {
 			bad[bad_count++] = i;
 			continue;
 		}
-		addr_format_cidr(text, sizeof(text), &cidr);
+		addr_format_cidr(range, sizeof(range), &cidr);
+		snprintf(text, sizeof(text), port != 0 ? "%s:%u" : "%s", range, port);
 		if (!strings_has(&made, text))
 			strings_add(&made, text);
 	}

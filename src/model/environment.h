@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/addr.h"
 #include "base/base.h"
 #include "base/err.h"
 #include "base/id.h"
@@ -68,6 +69,8 @@ int environment_normalise(struct environment *environment, struct err *err) NODI
 int environment_set_ports(struct environment *environment, const uint64_t *ports, size_t count,
                           struct err *err) NODISCARD;
 
+/* "10.0.0.0/8" or "10.0.0.0/8:5432"; port 0: none of its own. */
+bool environment_parse_cidr(const char *text, struct addr_cidr *ret, uint16_t *ret_port) NODISCARD;
 /* A list of at most DOMAIN_LIST CIDRs in one form each, once each; ERR_INVALID with the positions.
  */
 int environment_parse_cidrs(const char *what, const struct strings *list, struct strings *ret,

@@ -47,7 +47,9 @@ int policy_order_rule(const void *left, const void *right)
 	if (a->is_deny != b->is_deny)
 		return a->is_deny ? -1 : 1;
 	order = strcmp(a->name, b->name);
-	return order != 0 ? order : (int)a->is_wildcard - (int)b->is_wildcard;
+	if (order == 0)
+		order = (int)a->is_wildcard - (int)b->is_wildcard;
+	return order != 0 ? order : (int)a->port - (int)b->port;
 }
 
 int policy_order_cidr(const void *left, const void *right)
@@ -58,7 +60,9 @@ int policy_order_cidr(const void *left, const void *right)
 	if (a->is_deny != b->is_deny)
 		return a->is_deny ? -1 : 1;
 	order = memcmp(a->cidr.base.bytes, b->cidr.base.bytes, sizeof(a->cidr.base.bytes));
-	return order != 0 ? order : (int)a->cidr.bits - (int)b->cidr.bits;
+	if (order == 0)
+		order = (int)a->cidr.bits - (int)b->cidr.bits;
+	return order != 0 ? order : (int)a->port - (int)b->port;
 }
 
 bool policy_has_port(const struct policy *policy, uint16_t port)
@@ -87,6 +91,17 @@ static struct policy_verdict otherwise(const struct policy *policy, enum policy_
 	return (struct policy_verdict){POLICY_DENY, reason, -1, false};
 }
 
+/* No rule decided; reason: why none did. */
+static struct policy_verdict by_default(const struct policy *policy, uint16_t port,
+                                        enum policy_reason reason)
+{
+	if (!policy->names_any)
+		return otherwise(policy, reason);
+	if (port != 0 && !policy_has_port(policy, port))
+		return otherwise(policy, POLICY_PORT);
+	return (struct policy_verdict){POLICY_ALLOW, POLICY_BY_LEVEL, -1, false};
+}
+
 static struct policy_verdict by_rule(bool is_deny, size_t rule)
 {
 	return (struct policy_verdict){
@@ -96,10 +111,21 @@ static struct policy_verdict by_rule(bool is_deny, size_t rule)
 	};
 }
 
+/* Whether a rule with this port of its own (0: none) is about the port that is asked for. A denial
+ * without one is about all; with one it does not forbid the question for the name (port 0). */
+static bool port_fits(const struct policy *policy, bool is_deny, uint16_t own, uint16_t port)
+{
+	if (is_deny)
+		return own == 0 || own == port;
+	if (port == 0)
+		return true;
+	return own != 0 ? own == port : policy_has_port(policy, port);
+}
+
 struct policy_verdict policy_name_verdict(const struct policy *policy, const char *name,
                                           uint16_t port)
 {
-	bool port_fits = port == 0 || policy_has_port(policy, port);
+	enum policy_reason reason = POLICY_NAME;
 	char host[DOMAIN_TEXT];
 
 	if (!domain_fold(name, host))
@@ -109,21 +135,19 @@ struct policy_verdict policy_name_verdict(const struct policy *policy, const cha
 
 		if (!domain_covers(rule->name, rule->is_wildcard, host))
 			continue;
-		if (rule->is_deny || port_fits)
+		if (port_fits(policy, rule->is_deny, rule->port, port))
 			return by_rule(rule->is_deny, i);
-		return otherwise(policy, POLICY_PORT);
+		reason = POLICY_PORT;
 	}
-	if (!policy->names_any)
-		return otherwise(policy, POLICY_NAME);
-	if (!port_fits)
-		return otherwise(policy, POLICY_PORT);
-	return (struct policy_verdict){POLICY_ALLOW, POLICY_BY_LEVEL, -1, false};
+	return by_default(policy, port, reason);
 }
 
-bool policy_addr_denied(const struct policy *policy, const struct addr *addr, int *ret_rule)
+bool policy_addr_denied(const struct policy *policy, const struct addr *addr, uint16_t port,
+                        int *ret_rule)
 {
 	for (size_t i = 0; i < policy->cidr_count && policy->cidrs[i].is_deny; i++) {
-		if (!addr_covers(&policy->cidrs[i].cidr, addr))
+		if (!addr_covers(&policy->cidrs[i].cidr, addr) ||
+		    !port_fits(policy, true, policy->cidrs[i].port, port))
 			continue;
 		*ret_rule = (int)i;
 		return true;
@@ -134,22 +158,18 @@ bool policy_addr_denied(const struct policy *policy, const struct addr *addr, in
 struct policy_verdict policy_addr_verdict(const struct policy *policy, const struct addr *addr,
                                           uint16_t port)
 {
-	bool port_fits = policy_has_port(policy, port);
+	enum policy_reason reason = POLICY_ADDRESS;
 
 	for (size_t i = 0; i < policy->cidr_count; i++) {
 		const struct policy_cidr *rule = &policy->cidrs[i];
 
 		if (!addr_covers(&rule->cidr, addr))
 			continue;
-		if (rule->is_deny || port_fits)
+		if (port_fits(policy, rule->is_deny, rule->port, port))
 			return by_rule(rule->is_deny, i);
-		return otherwise(policy, POLICY_PORT);
+		reason = POLICY_PORT;
 	}
-	if (!policy->names_any)
-		return otherwise(policy, POLICY_ADDRESS);
-	if (!port_fits)
-		return otherwise(policy, POLICY_PORT);
-	return (struct policy_verdict){POLICY_ALLOW, POLICY_BY_LEVEL, -1, false};
+	return by_default(policy, port, reason);
 }
 
 size_t policy_grants(const struct policy *policy, struct addr_cidr *out, size_t most)
@@ -179,11 +199,32 @@ static const char *const source_names[POLICY_SOURCE_COUNT_] = {
 	[POLICY_FROM_APPROVAL] = "approved",
 };
 
+static void format_cidr(char *out, size_t size, const struct policy_cidr *cidr)
+{
+	char text[ADDR_CIDR_TEXT];
+
+	addr_format_cidr(text, sizeof(text), &cidr->cidr);
+	if (cidr->port != 0)
+		snprintf(out, size, "%s:%u", text, cidr->port);
+	else
+		snprintf(out, size, "%s", text);
+}
+
+void policy_rule_entry(const struct policy_rule *rule, char *out, size_t size)
+{
+	struct domain domain = {.is_wildcard = rule->is_wildcard, .port = rule->port};
+
+	must(str_copy(domain.name, sizeof(domain.name), rule->name));
+	domain_format_entry(out, size, &domain);
+}
+
 void policy_rule_text(const struct policy *policy, const struct policy_verdict *verdict,
                       bool is_cidr, char *out, size_t size)
 {
 	size_t rule = (size_t)verdict->rule;
 	char what[DOMAIN_ENTRY_TEXT];
+	enum policy_source source;
+	bool is_deny;
 
 	must((size_t)verdict->reason < ARRAY_LEN(reasons));
 	/* The policy may be a newer one than the verdict was made by. */
@@ -191,16 +232,13 @@ void policy_rule_text(const struct policy *policy, const struct policy_verdict *
 		snprintf(out, size, "%s", reasons[verdict->reason].text);
 		return;
 	}
-	if (is_cidr) {
-		addr_format_cidr(what, sizeof(what), &policy->cidrs[rule].cidr);
-		snprintf(out, size, "%s %s (%s)", policy->cidrs[rule].is_deny ? "deny" : "allow",
-		         what, source_names[policy->cidrs[rule].source]);
-		return;
-	}
-	domain_format(what, sizeof(what), policy->rules[rule].name,
-	              policy->rules[rule].is_wildcard);
-	snprintf(out, size, "%s %s (%s)", policy->rules[rule].is_deny ? "deny" : "allow", what,
-	         source_names[policy->rules[rule].source]);
+	if (is_cidr)
+		format_cidr(what, sizeof(what), &policy->cidrs[rule]);
+	else
+		policy_rule_entry(&policy->rules[rule], what, sizeof(what));
+	is_deny = is_cidr ? policy->cidrs[rule].is_deny : policy->rules[rule].is_deny;
+	source = is_cidr ? policy->cidrs[rule].source : policy->rules[rule].source;
+	snprintf(out, size, "%s %s (%s)", is_deny ? "deny" : "allow", what, source_names[source]);
 }
 
 void policy_remedy(const struct policy_verdict *verdict, const char *what, char *out, size_t size)

@@ -38,12 +38,14 @@ struct policy_rule {
 	char *name; /* normal form, without "*." */
 	bool is_wildcard;
 	bool is_deny;
+	uint16_t port; /* 0: those of the policy */
 	enum policy_source source;
 };
 
 struct policy_cidr {
 	struct addr_cidr cidr;
 	bool is_deny;
+	uint16_t port; /* 0: those of the policy */
 	enum policy_source source;
 };
 
@@ -119,12 +121,16 @@ struct policy_verdict policy_addr_verdict(const struct policy *policy, const str
                                           uint16_t port);
 /* For an address that an allowed name led to: true when a denied CIDR covers it; *ret_rule is then
  * its index. */
-bool policy_addr_denied(const struct policy *policy, const struct addr *addr, int *ret_rule);
+bool policy_addr_denied(const struct policy *policy, const struct addr *addr, uint16_t port,
+                        int *ret_rule);
+/* Whether the policy's own list has it; a rule may have a port of its own besides. */
 bool policy_has_port(const struct policy *policy, uint16_t port);
 /* The CIDRs that open private addresses, for never_reason and for the dialer; at most `most`.
  * Denied ranges are not cut out of them. */
 size_t policy_grants(const struct policy *policy, struct addr_cidr *out, size_t most);
 
+/* As an entry of a list: "*.example.org:8443"; room for DOMAIN_ENTRY_TEXT bytes. */
+void policy_rule_entry(const struct policy_rule *rule, char *out, size_t size);
 /* The rule that decided, for events and people: "allow *.example.org (environment)", "deny
  * 10.0.0.0/8 (environment)", "no rule allows this name". */
 void policy_rule_text(const struct policy *policy, const struct policy_verdict *verdict,

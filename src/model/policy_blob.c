@@ -5,8 +5,8 @@
  *	level(1) mode(1) flags(1): NAMES_ANY, PORTS_ANY, UDP
  *	egress_bytes(8) egress_rate(8) dns_rate(4) dns_burst(4) dns_new_names(4) dns_label_bytes(4)
  *	ports: count(2), port(2)*                               ascending
- *	rules: count(2), {flags(1) source(1) len(1) name}*      in the order of policy_order_rule
- *	cidrs: count(2), {flags(1) source(1) bits(1) base(16)}* in the order of policy_order_cidr
+ *	rules: count(2), {flags(1) source(1) port(2) len(1) name}*      as policy_order_rule has
+ *them cidrs: count(2), {flags(1) source(1) port(2) bits(1) base(16)}* as policy_order_cidr has them
  *
  * The reader remembers the first failure and then reads zeros, so it has one place to look.
  */
@@ -52,7 +52,8 @@ static int put_rule(const struct policy_rule *rule, struct buf *out)
 	unsigned flags =
 		(rule->is_wildcard ? RULE_WILDCARD : 0U) | (rule->is_deny ? RULE_DENY : 0U);
 	size_t len = strlen(rule->name);
-	int r = put(out, flags, 1) | put(out, rule->source, 1) | put(out, len, 1);
+	int r = put(out, flags, 1) | put(out, rule->source, 1) | put(out, rule->port, 2) |
+	        put(out, len, 1);
 
 	return r | buf_put(out, rule->name, len);
 }
@@ -61,7 +62,7 @@ static int put_cidr(const struct policy_cidr *cidr, struct buf *out)
 {
 	int r = put(out, cidr->is_deny ? RULE_DENY : 0U, 1) | put(out, cidr->source, 1);
 
-	return r | put(out, cidr->cidr.bits, 1) |
+	return r | put(out, cidr->port, 2) | put(out, cidr->cidr.bits, 1) |
 	       buf_put(out, cidr->cidr.base.bytes, sizeof(cidr->cidr.base.bytes));
 }
 
@@ -182,6 +183,7 @@ static void get_rules(struct reader *in, struct policy *policy)
 		rule->is_wildcard = (flags & RULE_WILDCARD) != 0;
 		rule->is_deny = (flags & RULE_DENY) != 0;
 		rule->source = get_below(in, 1, POLICY_SOURCE_COUNT_);
+		rule->port = (uint16_t)get(in, 2);
 		len = get_below(in, 1, DOMAIN_TEXT);
 		rule->name = mem_strndup((const char *)take(in, len), len);
 		policy->rule_count++;
@@ -202,6 +204,7 @@ static void get_cidrs(struct reader *in, struct policy *policy)
 
 		cidr->is_deny = (flags & RULE_DENY) != 0;
 		cidr->source = get_below(in, 1, POLICY_SOURCE_COUNT_);
+		cidr->port = (uint16_t)get(in, 2);
 		cidr->cidr.bits = get_below(in, 1, 129);
 		memcpy(cidr->cidr.base.bytes, take(in, sizeof(cidr->cidr.base.bytes)),
 		       sizeof(cidr->cidr.base.bytes));

@@ -15,12 +15,14 @@ struct origin {
 /* The entry has its normal form. */
 static void add_rule(struct policy *policy, const char *entry, struct origin origin)
 {
-	bool is_wildcard = strncmp(entry, "*.", 2) == 0;
+	struct domain domain;
 
+	must(domain_parse(entry, &domain, NULL) == 0);
 	policy->rules = mem_resize(policy->rules, policy->rule_count + 1, sizeof(*policy->rules));
 	policy->rules[policy->rule_count++] = (struct policy_rule){
-		.name = mem_strdup(entry + (is_wildcard ? 2 : 0)),
-		.is_wildcard = is_wildcard,
+		.name = mem_strdup(domain.name),
+		.is_wildcard = domain.is_wildcard,
+		.port = domain.port,
 		.is_deny = origin.is_deny,
 		.source = origin.source,
 	};
@@ -53,7 +55,7 @@ static int add_cidrs(struct policy *policy, const char *what, const struct strin
 	for (size_t i = 0; i < normal.count; i++) {
 		struct policy_cidr cidr = {.is_deny = origin.is_deny, .source = origin.source};
 
-		must(addr_parse_cidr(normal.items[i], &cidr.cidr)); /* it was made by us */
+		must(environment_parse_cidr(normal.items[i], &cidr.cidr, &cidr.port));
 		policy->cidrs =
 			mem_resize(policy->cidrs, policy->cidr_count + 1, sizeof(*policy->cidrs));
 		policy->cidrs[policy->cidr_count++] = cidr;

@@ -12,7 +12,7 @@ static void becomes(const char *text, const char *wanted)
 
 	if (domain_parse(text, &domain, &err) < 0)
 		test_fail(__FILE__, __LINE__, "%s: %s", text, err.msg);
-	domain_format(out, sizeof(out), domain.name, domain.is_wildcard);
+	domain_format_entry(out, sizeof(out), &domain);
 	CHECK_STR(out, wanted);
 	CHECK(domain_is_normal(domain.name));
 }
@@ -40,6 +40,7 @@ TEST(one_form_for_each_name)
 	becomes("_x.example.org", "_x.example.org");
 	becomes("1.2.3.4.example.org", "1.2.3.4.example.org");
 	becomes("xn--bcher-kva.example", "xn--bcher-kva.example");
+	becomes("*.Example.org.:8443", "*.example.org:8443");
 	becomes("XN--BCHER-KVA.example", "xn--bcher-kva.example");
 }
 
@@ -68,7 +69,11 @@ TEST(what_people_paste_is_explained)
 	refuses("10.0.0.0/8", "--allow-cidr");
 	refuses("https://example.org", "URL");
 	refuses("example.org/path", "URL");
-	refuses("example.org:443", "port");
+	refuses("example.org:0", "port");
+	refuses("example.org:x", "port");
+	refuses("example.org:65536", "port");
+	refuses("example.org:", "port");
+	refuses("a:1:2", "port");
 	refuses("user@example.org", "user");
 	refuses("*", "full");
 	refuses("example.org example.net", "character");

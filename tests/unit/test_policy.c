@@ -195,6 +195,45 @@ TEST(denials_win)
 	policy_done(&policy);
 }
 
+TEST(a_rule_may_have_a_port_of_its_own)
+{
+	static const char *const domains[] = {"db.example.org:5432", "*.example.org", NULL};
+	auto_(environment_freep) struct environment *environment = custom(domains);
+	struct policy policy;
+	struct policy_verdict verdict;
+	struct addr addr;
+	char text[POLICY_TEXT];
+	int rule;
+
+	strings_add(&environment->denied_domains, "bad.example.org:80");
+	strings_add(&environment->cidrs, "10.0.0.0/8:6379");
+	strings_add(&environment->cidrs, "fd00::/8:6379");
+	strings_add(&environment->denied_cidrs, "10.9.0.0/16:6379");
+	compile(environment, NULL, &policy);
+	verdict = policy_name_verdict(&policy, "db.example.org", 5432);
+	CHECK_INT(verdict.answer, POLICY_ALLOW);
+	policy_rule_text(&policy, &verdict, false, text, sizeof(text));
+	CHECK_STR(text, "allow db.example.org:5432 (environment)");
+	CHECK_INT(ask_name(&policy, "db.example.org", 443), POLICY_ALLOW); /* by the wildcard */
+	CHECK_INT(ask_name(&policy, "x.example.org", 5432), POLICY_DENY);
+	CHECK_INT(policy_name_verdict(&policy, "x.example.org", 5432).reason, POLICY_PORT);
+	CHECK_INT(ask_name(&policy, "bad.example.org", 80), POLICY_DENY);
+	CHECK_INT(ask_name(&policy, "bad.example.org", 443), POLICY_ALLOW);
+	CHECK_INT(ask_name(&policy, "bad.example.org", 0), POLICY_ALLOW);
+	verdict = ask_addr(&policy, "10.1.1.1", 6379);
+	CHECK_INT(verdict.answer, POLICY_ALLOW);
+	policy_rule_text(&policy, &verdict, true, text, sizeof(text));
+	CHECK_STR(text, "allow 10.0.0.0/8:6379 (environment)");
+	CHECK_INT(ask_addr(&policy, "10.1.1.1", 443).reason, POLICY_PORT);
+	CHECK_INT(ask_addr(&policy, "10.9.1.1", 6379).answer, POLICY_DENY);
+	CHECK_INT(ask_addr(&policy, "fd00::1", 6379).answer, POLICY_ALLOW);
+	CHECK(addr_parse("10.9.1.1", &addr));
+	CHECK(!policy_addr_denied(&policy, &addr, 443, &rule));
+	CHECK(policy_addr_denied(&policy, &addr, 6379, &rule));
+	round_trip(&policy);
+	policy_done(&policy);
+}
+
 TEST(ranges_allow_and_deny)
 {
 	auto_(environment_freep) struct environment *environment = custom(NULL);
@@ -218,7 +257,7 @@ TEST(ranges_allow_and_deny)
 	CHECK_INT(ask_addr(&policy, "fd12::1", 443).answer, POLICY_ALLOW);
 	CHECK_INT(ask_addr(&policy, "1.1.1.1", 443).reason, POLICY_ADDRESS);
 	CHECK(addr_parse("10.9.1.1", &addr));
-	CHECK(policy_addr_denied(&policy, &addr, &rule));
+	CHECK(policy_addr_denied(&policy, &addr, 443, &rule));
 	CHECK_INT(rule, 0);
 	CHECK_INT(policy_grants(&policy, grants, ARRAY_LEN(grants)), 2);
 	CHECK_INT(policy_grants(&policy, grants, 1), 1);
