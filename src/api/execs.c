@@ -1,4 +1,5 @@
 #include "api/call.h"
+#include "api/capture.h"
 #include "api/decode.h"
 #include "api/encode.h"
 #include "api/tail.h"
@@ -8,8 +9,6 @@
 #include "base/str.h"
 #include "http/request.h"
 #include "store/store.h"
-
-enum { COLLECT_BYTES = 1024 * 1024 };
 
 static void on_done(const struct err *err, void *ctx)
 {
@@ -25,116 +24,67 @@ static void on_done(const struct err *err, void *ctx)
 
 struct run {
 	struct call *call;
-	struct tail tail;
-	struct exec *exec; /* as asked for */
-	struct buf input;
-	struct buf out, err;
-	bool truncated;
-	bool waits; /* answer at the end, not at the start */
-	bool is_input_done;
+	struct capture capture;
+	bool waits;      /* answer at the end, not at the start */
 	bool is_started; /* its start is answered; before, nothing may end the run */
 	bool is_due;     /* there was something to read before that */
 };
 
 static void run_free(struct run *run)
 {
-	tail_done(&run->tail);
-	exec_free(run->exec);
-	buf_done(&run->input);
-	buf_done(&run->out);
-	buf_done(&run->err);
+	capture_done(&run->capture);
 	mem_freep(&run);
-}
-
-static void feed(struct run *run)
-{
-	struct engine *engine = run->call ? run->call->api->engine : run->tail.api->engine;
-	ssize_t taken;
-
-	if (run->is_input_done)
-		return;
-	taken = engine->ops->input(engine, &run->tail.watch, buf_head(&run->input),
-	                           buf_len(&run->input), true);
-	if (taken >= 0)
-		buf_consume(&run->input, (size_t)taken);
-	if (taken < 0 || buf_len(&run->input) == 0)
-		run->is_input_done = true; /* what it does not want to read is not our failure */
-}
-
-static void collect(struct run *run, const struct outlog_record *record)
-{
-	struct buf *to = record->stream == OUTLOG_STDOUT ? &run->out : &run->err;
-	size_t take = MIN((size_t)record->len, buf_room(to));
-
-	if (record->stream != OUTLOG_STDOUT && record->stream != OUTLOG_STDERR) {
-		run->truncated |= record->stream == OUTLOG_GAP;
-		return;
-	}
-	if (buf_put(to, record->bytes, take) < 0 || take < record->len)
-		run->truncated = true;
 }
 
 static void run_answer(struct run *run)
 {
-	const struct exec *final = run->tail.final;
+	const struct exec *final = run->capture.tail.final;
 	struct call *call = run->call;
+	struct tail_exit end = {0};
 	struct err err = {0};
-	json_t *object;
+	json_t *object = NULL;
 
-	if (!final) {
-		(void)err_set(&err, ERR_GONE,
-		              "the sandbox ended before the command"); /* always -1 */
-		run_free(run);
-		call_fail(call, &err);
+	if (final) {
+		end.code = final->exit_code;
+		end.signal = final->signal;
+		(void)!str_copy(end.reason, sizeof(end.reason), final->reason ? final->reason : "");
+		object = capture_result(&run->capture, &end);
+	}
+	run_free(run);
+	if (object) {
+		call_answer(call, 200, object);
 		return;
 	}
-	object = json_pack("{s:s, s:s?, s:b}", "id", final->id.text, "reason", final->reason,
-	                   "truncated", run->truncated);
-	json_object_set_new(object, "exitCode",
-	                    final->signal ? json_null() : json_integer(final->exit_code));
-	json_object_set_new(object, "signal",
-	                    final->signal ? json_integer(final->signal) : json_null());
-	encode_put_bytes(object, "stdout", buf_head(&run->out), buf_len(&run->out));
-	encode_put_bytes(object, "stderr", buf_head(&run->err), buf_len(&run->err));
-	run_free(run);
-	call_answer(call, 200, object);
+	(void)err_set(&err, ERR_GONE, "the sandbox ended before the command"); /* always -1 */
+	call_fail(call, &err);
 }
 
 /* Reads all there is; the answer waits for the commit of the end (the tail is then not live). */
 static void on_ready(struct tail *tail, void *ctx)
 {
 	struct run *run = ctx;
-	struct outlog_record record;
 	struct err err = {0};
-	int r;
 
 	if (!run->is_started) {
 		run->is_due = true;
-		return;
-	}
-	if (!run->waits) {
+	} else if (!run->waits) {
 		if (!tail->is_live)
 			run_free(run);
-		return;
-	}
-	while ((r = tail_next(tail, &record, &err)) == TAIL_RECORD)
-		collect(run, &record);
-	tail_ack(tail);
-	if (tail->is_live && r >= 0)
-		return;
-	if (r < 0) {
+	} else if (capture_read(&run->capture, &err) < 0) {
 		struct call *call = run->call;
 
 		run_free(run);
 		call_fail(call, &err);
-	} else {
+	} else if (!tail->is_live) {
 		run_answer(run);
 	}
 }
 
 static void on_room(struct tail *tail, void *ctx)
 {
-	feed(ctx);
+	struct run *run = ctx;
+
+	capture_feed(&run->capture);
 }
 
 static void on_started(const struct exec *exec, const struct err *err, void *ctx)
@@ -148,19 +98,19 @@ static void on_started(const struct exec *exec, const struct err *err, void *ctx
 		return;
 	}
 	run->is_started = true;
-	feed(run);
+	capture_feed(&run->capture);
 	if (run->waits) {
 		if (run->is_due)
-			on_ready(&run->tail, run);
+			on_ready(&run->capture.tail, run);
 		return;
 	}
 	run->call = NULL;
-	if (run->is_input_done || (run->is_due && !run->tail.is_live))
+	if (run->capture.is_input_done || (run->is_due && !run->capture.tail.is_live))
 		run_free(run); /* else it stays until the input is fed */
 	call_answer(call, 201, encode_exec(exec));
 }
 
-static void run_start(struct call *call, struct decode_exec *decoded)
+static void run_start(struct call *call, const struct decode_exec *decoded)
 {
 	static const struct tail_ops ops = {on_ready, on_room};
 	struct engine *engine = call->api->engine;
@@ -176,19 +126,9 @@ static void run_start(struct call *call, struct decode_exec *decoded)
 
 	run->call = call;
 	run->waits = !decoded->exec->background && !decoded->attach;
-	run->is_input_done = !decoded->input;
-	buf_init(&run->input, decoded->input_len);
-	if (decoded->input && buf_put(&run->input, decoded->input, decoded->input_len) < 0)
-		run->is_input_done = true;
-	buf_init(&run->out, COLLECT_BYTES);
-	buf_init(&run->err, COLLECT_BYTES);
-	tail_init(&run->tail, call->api,
-	          &(struct tail_target){decoded->exec->sandbox.text, decoded->exec->id.text,
-	                                run->waits ? TAIL_HOLD : 0},
-	          &ops, run);
+	capture_init(&run->capture, call->api, decoded, run->waits ? TAIL_HOLD : 0, &ops, run);
 	if (run->waits || decoded->input)
-		start.watch = &run->tail.watch;
-	run->exec = take_ptr(decoded->exec);
+		start.watch = &run->capture.tail.watch;
 	engine->ops->exec(engine, &start, on_started, run);
 }
 

@@ -189,4 +189,16 @@ describe('execs', () => {
 		const { stdout } = await cloche.exec(box, 'grep -l "^State:.Z" /proc/[0-9]*/status 2>/dev/null | wc -l');
 		assert.equal(stdout.trim(), '0');
 	});
+
+	test('one request for one command, in a sandbox of its own', async () => {
+		const once = (exec, sandbox = {}) => cloche.api('POST', '/run', { sandbox, exec });
+		const { status, body } = await once({ shell: 'cat; echo to err >&2; exit 3', input: 'fed' });
+		assert.equal(status, 200);
+		assert.deepEqual([body.exitCode, body.stdout, body.stderr, body.reason], [3, 'fed', 'to err\n', 'exited']);
+		assert.equal((await once({ argv: ['no-such-program'] })).status, 422);
+		assert.equal((await once({ argv: ['cat'], stdin: true })).status, 400);
+		assert.equal((await once({ shell: 'sleep 30', timeoutMs: 200 })).body.reason, 'timeout');
+		const { items } = await cloche.get('GET', '/sandboxes');
+		assert.deepEqual(items.filter((one) => one.id !== box && one.state !== 'removing'), []);
+	});
 });
