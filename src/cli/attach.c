@@ -189,7 +189,7 @@ static void on_signal(struct session *session)
 	int signal_number = (int)info.ssi_signo;
 
 	if (signal_number == SIGWINCH) {
-		if (session->spec->tty)
+		if (session->spec->tty && !session->spec->read_only)
 			put_size(session);
 		return;
 	}
@@ -351,7 +351,7 @@ static int put_first(struct session *session)
 	    ws_encode(&session->out, WS_TEXT, -1, session->spec->run, strlen(session->spec->run)) <
 	            0)
 		return err_set(&session->cli->err, ERR_TOO_LARGE, "the command is too long");
-	if (session->spec->tty)
+	if (session->spec->tty && !session->spec->read_only)
 		put_size(session);
 	if (session->spec->input && !session->input_open)
 		put(session, CHANNEL_STDIN, NULL, 0);

@@ -1,14 +1,19 @@
 /*
  * spawner (work cgroup, init's id) -> shim (same id, subreaper) -> command (the user's id, no
- * capability). Between fork and exec the command's process only makes system calls and reports a
- * failure as a struct err over a close-on-exec pipe: an empty pipe means the exec happened.
+ * capability). While nothing runs, one shim waits ready on the socket, so that the first command
+ * costs no fork of its own. Between birth and exec the command's process shares the shim's memory
+ * (as after vfork: the shim stands still meanwhile), makes only system calls, and leaves a failure
+ * in the struct command.
  */
 #include "init/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -26,6 +31,8 @@
 
 static const char default_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+enum { COMMAND_STACK_BYTES = 64 * 1024 };
+
 struct command {
 	struct account account;
 	char **argv;
@@ -35,7 +42,9 @@ struct command {
 	bool is_tty;
 	int status; /* socket to the keeper */
 	int stdio[3];
-	int master; /* of a terminal */
+	int master;     /* of a terminal */
+	bool is_failed; /* set by the command's process, with err, when it could not exec */
+	struct err err;
 };
 
 /* --- the command's own process, between fork and exec --- */
@@ -147,9 +156,6 @@ static int become_command(const struct command *command, struct err *err)
 		r = set_limit(RLIMIT_FSIZE, command->file_bytes);
 	if (r < 0)
 		return err_sys(err, -r, "limit files");
-	r = caps_drop_bounding();
-	if (r < 0)
-		return err_sys(err, -r, "empty the capability sets");
 	if (command->account.uid != getuid() || command->account.gid != getgid())
 		r = caps_become(command->account.uid, command->account.gid, 0);
 	if (r >= 0)
@@ -161,16 +167,11 @@ static int become_command(const struct command *command, struct err *err)
 	return exec_on_path(command, err);
 }
 
-static NORETURN void run_command(const struct command *command, int report)
+static int run_command(void *ctx)
 {
-	struct err err = {0};
-	if (dup2(report, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) < 0)
-		_exit(125);
-	struct command moved = *command;
-	for (int i = 0; i < 3; i++)
-		moved.stdio[i] = fcntl(command->stdio[i], F_DUPFD_CLOEXEC, 10);
-	(void)become_command(&moved, &err); /* returns only when it failed */
-	(void)!io_write_all(3, &err, sizeof(err));
+	struct command *command = ctx;
+	(void)become_command(command, &command->err); /* returns only when it failed */
+	command->is_failed = true;
 	_exit(125);
 }
 
@@ -314,34 +315,46 @@ static int parse_command(struct command *command, struct wire_msg *msg, struct e
 	return 0;
 }
 
-static NORETURN void shim(struct wire_msg *msg)
+/* What every command needs and none changes. */
+static int shim_prepare(void)
+{
+	(void)signal(SIGCHLD, SIG_DFL);
+	(void)prctl(PR_SET_NAME, "cloche-shim", 0, 0, 0); /* only what ps shows */
+	/* Orphans of the command come to us, not to init: so all of an exec stays below its shim.
+	 */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return -errno;
+	return caps_drop_bounding();
+}
+
+/* Returns when the command has made its exec, or failed to. */
+static pid_t give_birth(struct command *command)
+{
+	alignas(16) uint8_t stack[COMMAND_STACK_BYTES];
+	pid_t pid = clone(run_command, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
+	                  command);
+	return pid < 0 ? -errno : pid;
+}
+
+static NORETURN void shim(struct wire_msg *msg, int prepared)
 {
 	struct err err = {0};
 	struct command command = {
 		.status = wire_take_fd(msg, 0), .stdio = {-1, -1, -1}, .master = -1};
-	int report[2];
-	(void)prctl(PR_SET_NAME, "cloche-shim", 0, 0, 0); /* only what ps shows */
-	/* Orphans of the command come to us, not to init: so all of an exec stays below its shim.
-	 */
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || pipe2(report, O_CLOEXEC) < 0) {
-		(void)err_sys(&err, errno, "prepare the command");
+	if (prepared < 0) {
+		(void)err_sys(&err, -prepared, "prepare the command");
 		shim_fail(&command, &err);
 	}
 	if (parse_command(&command, msg, &err) < 0)
 		shim_fail(&command, &err);
-	pid_t leader = fork();
-	if (leader == 0)
-		run_command(&command, report[1]);
-	int sys = errno;
-	(void)close(report[1]);
+	pid_t leader = give_birth(&command);
 	close_stdio(&command);
 	if (leader < 0) {
-		(void)err_sys(&err, sys, "fork the command (the limit on processes?)");
+		(void)err_sys(&err, -leader, "fork the command (the limit on processes?)");
 		shim_fail(&command, &err);
 	}
-	if (io_read_full(report[0], &err, sizeof(err)) == (ssize_t)sizeof(err))
-		shim_fail(&command, &err);
-	(void)close(report[0]);
+	if (command.is_failed)
+		shim_fail(&command, &command.err);
 	send_started(&command, leader);
 	fd_closep(&command.master);
 	shim_wait(&command, leader);
@@ -349,24 +362,63 @@ static NORETURN void shim(struct wire_msg *msg)
 
 /* --- the spawner --- */
 
-static void reap(int number)
+struct spawner {
+	int sock;
+	struct walls *walls;
+	uint8_t *bytes;
+	size_t children; /* shims, the waiting one too */
+	int taken;       /* hangs up when the waiting shim has a command, or died; -1: none waits */
+};
+
+/* A child that waits for one command on the spawner's own socket. */
+static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 {
-	int saved = errno;
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		continue;
-	errno = saved;
+	struct wire_msg msg;
+	int prepared = shim_prepare();
+	/* A spawner that is replaced leaves nobody behind on its socket. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		prepared = -errno;
+	int r = wire_recv(spawner->sock, spawner->bytes, LIMIT_WIRE_BYTES, &msg);
+	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+	(void)close(taken);
+	(void)close(spawner->sock);
+	if (r <= 0 || msg.type != WIRE_S_EXEC || msg.fd_count < 1)
+		_exit(0); /* the keeper left, or will notice the silence */
+	shim(&msg, prepared);
 }
 
-static void spawn_one(int sock, struct wire_msg *msg)
+/* Not before the walls are up, which all commands must share. Without room for one more process the
+ * spawner itself takes what comes, and says so. */
+static void keep_one_waiting(struct spawner *spawner)
+{
+	int fds[2];
+	if (!spawner->walls->is_up || spawner->children > 0 || pipe2(fds, O_CLOEXEC) < 0)
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		(void)close(fds[0]);
+		wait_as_shim(spawner, fds[1]);
+	}
+	(void)close(fds[1]);
+	if (pid < 0) {
+		(void)close(fds[0]);
+		return;
+	}
+	spawner->children++;
+	spawner->taken = fds[0];
+}
+
+static void spawn_one(struct spawner *spawner, struct wire_msg *msg)
 {
 	pid_t pid = fork();
 	if (pid == 0) {
-		(void)close(sock);
-		(void)signal(SIGCHLD, SIG_DFL);
-		shim(msg);
+		(void)close(spawner->sock);
+		shim(msg, shim_prepare());
 	}
-	if (pid > 0)
+	if (pid > 0) {
+		spawner->children++;
 		return;
+	}
 	struct err err = {0};
 	struct command command = {.status = msg->fds[0]};
 	(void)err_sys(&err, errno, "start a process: the sandbox is at its limit");
@@ -374,32 +426,68 @@ static void spawn_one(int sock, struct wire_msg *msg)
 	send_status(&command, WIRE_S_FAILED, 0, &err);
 }
 
-/* S_MOUNTED: what is mounted inside changed since we were made. */
-static void take_message(int sock, struct wire_msg *msg, struct walls *walls)
+/* S_MOUNTED: what is mounted inside changed since we were made. S_CLAIMED: nothing will change any
+ * more, and a command is about to come. */
+static void take_message(struct spawner *spawner)
 {
-	if (msg->type == WIRE_S_MOUNTED)
-		walls_forget(walls);
+	struct wire_msg msg;
+	int r = wire_recv(spawner->sock, spawner->bytes, LIMIT_WIRE_BYTES, &msg);
+	if (r == 0)
+		_exit(0);
+	if (r < 0)
+		return; /* a packet we cannot read; the keeper will notice the silence */
+	if (msg.type == WIRE_S_MOUNTED)
+		walls_forget(spawner->walls);
 	/* The keeper sees the status socket close; another spawner tries. */
-	if (walls_close(walls) < 0)
+	else if (walls_close(spawner->walls) < 0)
 		_exit(1);
-	if (msg->type == WIRE_S_EXEC && msg->fd_count >= 1)
-		spawn_one(sock, msg);
+	if (msg.type == WIRE_S_EXEC && msg.fd_count >= 1)
+		spawn_one(spawner, &msg);
+	wire_msg_done(&msg);
+}
+
+static void reap(struct spawner *spawner)
+{
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		spawner->children--;
+}
+
+static void on_child(int number)
+{
+	/* Only there to end ppoll. */
+}
+
+/* SIGCHLD comes while waiting and at no other time. */
+static void arrange_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP};
+	sigset_t child;
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	(void)sigaction(SIGCHLD, &action, NULL); /* cannot fail for a valid signal */
+	(void)sigprocmask(SIG_BLOCK, &child, NULL);
 }
 
 void spawn_loop(int sock, struct walls *walls)
 {
-	uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
-	struct sigaction action = {.sa_handler = reap, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
-	(void)sigaction(SIGCHLD, &action, NULL); /* cannot fail for a valid signal */
+	struct spawner spawner = {
+		.sock = sock, .walls = walls, .bytes = mem_zalloc(LIMIT_WIRE_BYTES), .taken = -1};
+	sigset_t none;
+	(void)sigemptyset(&none);
+	arrange_signals();
 	(void)prctl(PR_SET_NAME, "cloche-spawn", 0, 0, 0);
 	for (;;) {
-		struct wire_msg msg;
-		int r = wire_recv(sock, bytes, LIMIT_WIRE_BYTES, &msg);
-		if (r == 0)
-			_exit(0);
-		if (r < 0)
-			continue; /* a packet we cannot read; the keeper will notice the silence */
-		take_message(sock, &msg, walls);
-		wire_msg_done(&msg);
+		reap(&spawner);
+		keep_one_waiting(&spawner);
+		struct pollfd fds[] = {{.fd = sock, .events = spawner.taken < 0 ? POLLIN : 0},
+		                       {.fd = spawner.taken, .events = POLLIN}};
+		if (ppoll(fds, ARRAY_LEN(fds), NULL, &none) <= 0)
+			continue;
+		if (fds[0].revents & (POLLHUP | POLLERR))
+			_exit(0); /* the keeper is gone */
+		if (fds[0].revents & POLLIN)
+			take_message(&spawner);
+		if (fds[1].revents)
+			fd_closep(&spawner.taken);
 	}
 }

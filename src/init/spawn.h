@@ -1,8 +1,9 @@
 /*
  * The spawner: a child of init that stays in the `work` cgroup, so that every command is born under
- * the limits without being moved. For each S_EXEC it forks a shim; the shim is subreaper of its
- * command, so that all descendants of an exec stay below the shim whatever they fork, and a kill
- * finds them all. The shim reports on a status socket of its own, which the command never holds.
+ * the limits without being moved. Each S_EXEC gets a shim, forked for it or waiting already. A shim
+ * is subreaper of its command, so that all descendants of an exec stay below it whatever they fork,
+ * and a kill finds them all. It reports on a status socket of its own, which the command never
+ * holds.
  */
 #pragma once
 

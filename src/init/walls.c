@@ -93,8 +93,10 @@ void walls_forget(struct walls *walls)
 int walls_close(struct walls *walls)
 {
 	int r = 0;
-	if (walls->is_up || landlock_abi() <= 0)
-		return 0; /* without Landlock: launch has refused it, or the profile accepts it */
+	if (landlock_abi() <= 0)
+		walls->is_up = true; /* launch has refused it, or the profile accepts it */
+	if (walls->is_up)
+		return 0;
 	if (walls->ruleset < 0) {
 		/* The image's root may be a directory that only root may list. */
 		int before = setfsuid(0);
