@@ -14,6 +14,7 @@
 #include "base/toml.h"
 #include "model/config_impl.h"
 #include "model/entry.h"
+#include "model/trust.h"
 #include "model/user.h"
 
 enum { POOL_MOST = 256, KEYS_MOST = 32 };
@@ -132,6 +133,31 @@ static int read_ENV(void *field, const struct toml *node, struct err *err)
 		strings_set(field, item->key, item->str);
 	}
 	return 0;
+}
+
+static int read_VISIBILITY(void *field, const struct toml *node, struct err *err)
+{
+	if (node->kind != TOML_STRING)
+		return config_refuse_kind(node, "a string", err);
+	return visibility_parse(node->str, field, err);
+}
+
+/* "" is none. */
+static int read_NAME(void *field, const struct toml *node, struct err *err)
+{
+	if (node->kind != TOML_STRING)
+		return config_refuse_kind(node, "a string", err);
+	if (node->str_len > 0 && !str_is_name(node->str))
+		return err_set(err, ERR_CONFIG, "'%s' is no name", node->key);
+	spec_set(field, node->str);
+	return 0;
+}
+
+static int read_RUNTIME(void *field, const struct toml *node, struct err *err)
+{
+	if (read_NAME(field, node, err) < 0)
+		return -1;
+	return node->str_len > 0 ? trust_check_runtime(node->str, err) : 0;
 }
 
 static const struct key daemon_keys[] = {
@@ -256,7 +282,7 @@ enum { DEFAULT_POOL = 8 };
 
 static void profile_init(struct profile *profile, const char *name)
 {
-	*profile = (struct profile){0};
+	*profile = (struct profile){.visibility = VISIBILITY_GLOBAL};
 	spec_init(&profile->spec);
 	spec_set(&profile->spec.profile, name);
 }
@@ -318,6 +344,10 @@ static const struct {
 	            struct err *err);
 } sections[] = {
 	{"daemon", read_daemon},
+	{"server", config_read_server},
+	{"delegation", config_read_delegation},
+	{"scopes", config_read_scopes},
+	{"capabilities", config_read_capabilities},
 	{"network", config_read_network},
 	{"environments", config_read_environments},
 	{"sandboxes", read_profiles},
@@ -345,6 +375,7 @@ void config_init(struct config *config)
 {
 	*config = (struct config){.log_level = LOG_LEVEL_INFO};
 	config->daemon_user = mem_strdup("cloche");
+	config_server_init(config);
 	/* Only this one has a stock unasked: others may be many, and seldom used. */
 	enter_profile(config, "default")->pool = DEFAULT_POOL;
 }
@@ -352,9 +383,14 @@ void config_init(struct config *config)
 void config_done(struct config *config)
 {
 	free(config->daemon_user);
-	for (size_t i = 0; i < config->profile_count; i++)
+	for (size_t i = 0; i < config->profile_count; i++) {
 		spec_done(&config->profiles[i].spec);
+		free(config->profiles[i].team);
+		free(config->profiles[i].owner);
+		free(config->profiles[i].trust_floor);
+	}
 	free(config->profiles);
+	config_server_done(config);
 	for (size_t i = 0; i < config->environment_count; i++)
 		environment_free(config->environments[i]);
 	free(config->environments);
@@ -373,7 +409,7 @@ int config_parse(struct config *config, const char *name, const char *text, size
 		if (read_section(config, name, node, err) < 0)
 			return -1;
 	}
-	return 0;
+	return config_check_capabilities(config, name, err);
 }
 
 const struct profile *config_profile(const struct config *config, const char *name)
@@ -422,6 +458,18 @@ static const struct {
 #undef ENVIRONMENT_KEY
 };
 
+static void print_server(struct buf *out)
+{
+	const char *section, *name, *text, *about, *before = "";
+
+	for (size_t i = 0; config_server_line(i, &section, &name, &text, &about); i++) {
+		if (!str_eq(section, before))
+			must(buf_printf(out, "\n%s\n", section) == 0);
+		print_key(out, name, text, about);
+		before = section;
+	}
+}
+
 char *config_default_text(void)
 {
 	struct buf out;
@@ -433,6 +481,7 @@ char *config_default_text(void)
 	              "the # to\n# change it. Unknown keys are errors.\n\n[daemon]\n") == 0);
 	for (const struct key *key = daemon_keys; key->name != NULL; key++)
 		print_key(&out, key->name, key->text, key->about);
+	print_server(&out);
 	must(buf_puts(&out, "\n[network]\n") == 0);
 	print_key(&out, "resolvers", "[]",
 	          "who is asked for names: [\"ADDRESS\"]; []: those of this machine");

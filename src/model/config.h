@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "model/capability.h"
 #include "model/environment.h"
 #include "model/spec.h"
 #include "model/strings.h"
@@ -16,6 +17,19 @@
 struct profile {
 	struct spec spec; /* spec.profile is the profile's name */
 	uint64_t pool;    /* sandboxes kept ready; 0: none */
+	enum visibility visibility;
+	char *team, *owner; /* names, for a visibility that needs them; NULL: none */
+	char *trust_floor;  /* a runtime; NULL: any */
+};
+
+struct config_server {
+	char *listen;    /* see model/listen.h */
+	bool has_listen; /* the file says so: then it must work */
+	char *tls_cert;  /* files; NULL: no TLS */
+	char *tls_key;
+	bool plain; /* beyond loopback without TLS */
+	struct strings hosts, origins;
+	uint64_t rate_limit, rate_burst; /* requests of one caller; a limit of 0 is none */
 };
 
 struct config {
@@ -26,6 +40,10 @@ struct config {
 	size_t profile_count;
 	struct environment **environments;
 	size_t environment_count;
+	struct config_server server;
+	struct strings scope_objects; /* name=about: what operators add to scopes.def */
+	struct capabilities capabilities;
+	uint64_t delegation_depth, delegation_children;
 	struct strings resolvers; /* "ADDRESS" or "ADDRESS:PORT"; empty: those of this machine */
 };
 

@@ -24,5 +24,21 @@ bool config_has_nul(const struct toml *node);
 
 int config_read_network(struct config *config, struct config_place *place, const struct toml *table,
                         struct err *err) NODISCARD;
+int config_read_server(struct config *config, struct config_place *place, const struct toml *table,
+                       struct err *err) NODISCARD;
+int config_read_delegation(struct config *config, struct config_place *place,
+                           const struct toml *table, struct err *err) NODISCARD;
+int config_read_scopes(struct config *config, struct config_place *place, const struct toml *table,
+                       struct err *err) NODISCARD;
+int config_read_capabilities(struct config *config, struct config_place *place,
+                             const struct toml *table, struct err *err) NODISCARD;
+/* Once the file is read. */
+int config_check_capabilities(const struct config *config, const char *file,
+                              struct err *err) NODISCARD;
+void config_server_init(struct config *config);
+void config_server_done(struct config *config);
+/* The keys of these sections for the default file; false after the last. */
+bool config_server_line(size_t index, const char **ret_section, const char **ret_name,
+                        const char **ret_text, const char **ret_about);
 int config_read_environments(struct config *config, struct config_place *place,
                              const struct toml *table, struct err *err) NODISCARD;

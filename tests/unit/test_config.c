@@ -25,6 +25,12 @@ static const char *parse(const char *text)
 	return r < 0 ? err.msg : "";
 }
 
+static void apply(struct config *config, const char *text)
+{
+	if (config_parse(config, "config.toml", text, strlen(text), &err) < 0)
+		test_fail(__FILE__, __LINE__, "%s", err.msg);
+}
+
 #define P "[sandboxes.default]\n"
 
 TEST(built_in)
@@ -344,4 +350,79 @@ TEST(resolvers_have_a_port_or_53)
 	CHECK_INT(port, 53);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		CHECK(!config_parse_resolver(bad[i], &addr, &port));
+}
+
+/* --- [server], [scopes], [capabilities], [delegation] --- */
+
+TEST(server_is_read_and_checked)
+{
+	struct config config;
+
+	config_init(&config);
+	CHECK_STR(config.server.listen, "127.0.0.1:7070");
+	CHECK(!config.server.has_listen);
+	CHECK_STR(parse("[server]\nlisten = \"7070\"\n"),
+	          "config.toml:2: listen '7070' is not ADDRESS:PORT (\"127.0.0.1:7070\", "
+	          "\"[::1]:7070\") or \"none\"");
+	CHECK_HAS(parse("[server]\nlisten = \"example.org:80\"\n"), "ADDRESS:PORT");
+	CHECK_HAS(parse("[server]\nlisten = \"127.0.0.1:65536\"\n"), "ADDRESS:PORT");
+	CHECK_HAS(parse("[server]\nlisten = \"[127.0.0.1]:80\"\n"), "ADDRESS:PORT");
+	CHECK_HAS(parse("[server]\ntls_cert = \"a.pem\"\n"), "given together");
+	CHECK_HAS(parse("[server]\nrate_limt = 3\n"), "did you mean 'rate_limit'");
+	CHECK_HAS(parse("[server]\nrate_limit = -1\n"), "between 0 and");
+	config_done(&config);
+	config_init(&config);
+	apply(&config, "[server]\nlisten = \"[::1]:0\"\nhosts = [\"box.example.org\"]\n"
+	               "rate_limit = 0\n[delegation]\ndepth = 2\n");
+	CHECK_STR(config.server.listen, "[::1]:0");
+	CHECK(config.server.has_listen);
+	CHECK_STR(config.server.hosts.items[0], "box.example.org");
+	CHECK_INT(config.server.rate_limit, 0);
+	CHECK_INT(config.delegation_depth, 2);
+	CHECK_INT(config.delegation_children, 32);
+	config_done(&config);
+}
+
+TEST(scopes_and_capabilities_are_defined_by_operators)
+{
+	struct config config;
+
+	config_init(&config);
+	CHECK_HAS(parse("[scopes]\nsandboxes = \"x\"\n"), "built-in");
+	CHECK_HAS(parse("[scopes]\ncontacts = 3\n"), "a string");
+	CHECK_HAS(parse("[capabilities.web_search]\n"), "is built in");
+	CHECK_HAS(parse("[capabilities.x]\nnetwrok = []\n"), "did you mean 'network'");
+	CHECK_HAS(parse("[capabilities.x]\nscopes = [\"contact:read\"]\n"),
+	          "[capabilities.x]: unknown scope");
+	CHECK_HAS(parse("[capabilities.x]\nnetwork = [\"10.0.0.0/99\"]\n"),
+	          "[capabilities.x]: network rule");
+	config_done(&config);
+	config_init(&config);
+	apply(&config, "[capabilities.crm]\nscopes = [\"contacts:read\"]\n"
+	               "network = [\"crm.example.org:443\"]\ntools = [\"lookup\"]\n"
+	               "[scopes]\ncontacts = \"people\"\n");
+	CHECK_STR(config.capabilities.items[0].name, "crm");
+	CHECK_STR(config.capabilities.items[0].tools.items[0], "lookup");
+	CHECK_STR(config.scope_objects.items[0], "contacts=people");
+	config_done(&config);
+}
+
+TEST(a_profile_may_be_somebodys)
+{
+	struct config config;
+	const struct profile *profile;
+
+	config_init(&config);
+	CHECK_HAS(parse("[sandboxes.x]\nvisibility = \"all\"\n"), "private, team");
+	CHECK_HAS(parse("[sandboxes.x]\ntrust_floor = \"vmm\"\n"), "did you mean 'vm'");
+	config_done(&config);
+	config_init(&config);
+	apply(&config,
+	      "[sandboxes.x]\nvisibility = \"team\"\nteam = \"ops\"\ntrust_floor = \"vm\"\n");
+	profile = config_profile(&config, "x");
+	CHECK_INT(profile->visibility, VISIBILITY_TEAM);
+	CHECK_STR(profile->team, "ops");
+	CHECK_STR(profile->trust_floor, "vm");
+	CHECK_INT(config_profile(&config, "default")->visibility, VISIBILITY_GLOBAL);
+	config_done(&config);
 }
