@@ -87,6 +87,18 @@ static void on_io(struct loop_source *source, uint32_t events, void *ctx)
 		supervise_kill(&line->broker->supervise, &err);
 }
 
+void line_hear_out(struct line *line)
+{
+	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+	struct wire_msg msg;
+	while (line->sock >= 0 && wire_recv(line->sock, bytes, LIMIT_WIRE_BYTES, &msg) > 0) {
+		struct err why = {0};
+		if (wire_get_err(&msg, &why) < 0)
+			supervise_refused(&line->broker->supervise, &why);
+		wire_msg_done(&msg);
+	}
+}
+
 int line_open(struct line *line, int sock, struct err *err)
 {
 	line_close(line);

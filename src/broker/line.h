@@ -22,6 +22,8 @@ void line_init(struct line *line, struct broker *broker);
 /* Takes sock; says hello. */
 int line_open(struct line *line, int sock, struct err *err) NODISCARD;
 void line_close(struct line *line);
+/* cloched has ended: takes why it could not start, if it said so. */
+void line_hear_out(struct line *line);
 /* Sends now or when there is room; dropped when cloched is gone. */
 void line_answer(struct line *line, const struct wire_out *out);
 /* OK without fields, or the error, for a request. */

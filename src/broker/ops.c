@@ -101,6 +101,16 @@ static int check_ids(const struct op *op, const struct wire_msg *msg, struct err
 	return 0;
 }
 
+/* Why this is safe: the worst it can bring about is that we end, and sandboxes go on. */
+static int take_refusal(struct broker *broker, const struct wire_msg *msg, struct err *err)
+{
+	struct err why = {0};
+	if (msg->fd_count != 0 || msg->request != 0 || wire_get_err(msg, &why) == 0)
+		return err_set(err, ERR_PROTOCOL, "an error that answers nothing");
+	supervise_refused(&broker->supervise, &why);
+	return 0;
+}
+
 static int check_hello(const struct wire_msg *msg, struct err *err)
 {
 	if (msg->fd_count == 0 && wire_u64(msg, FIELD_VERSION_MIN, 1) <= WIRE_VERSION &&
@@ -111,7 +121,10 @@ static int check_hello(const struct wire_msg *msg, struct err *err)
 
 int ops_dispatch(struct broker *broker, struct wire_msg *msg, struct err *err)
 {
-	if (msg->type == WIRE_HELLO)
+	if (msg->type == WIRE_ERROR)
+		return take_refusal(broker, msg, err);
+	if (msg->type == WIRE_HELLO) {
+		broker->supervise.has_served = true;
 		return check_hello(msg, err);
 	const struct op *op = find_op(msg->type);
 	if (!op)

@@ -103,16 +103,38 @@ static int spawn_ourselves(struct supervise *supervise, int wire_fd, pid_t *ret_
 	return spawn_cloched(&spawn, ret_pid, err);
 }
 
+void supervise_refused(struct supervise *supervise, const struct err *why)
+{
+	supervise->refusal = *why;
+}
+
+/* What will be the same the next time, until somebody does something. A daemon that served before
+ * is started again whatever it says: whoever repairs it shall not have to start it, too. */
+static bool is_hopeless(const struct supervise *supervise)
+{
+	static const enum err_code codes[] = {ERR_UNSUPPORTED, ERR_INVALID, ERR_FORBIDDEN};
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+		if (supervise->refusal.code == codes[i] && !supervise->has_served)
+			return true;
+	return false;
+}
+
 static void on_exit_event(struct loop_source *source, uint32_t events, void *ctx)
 {
 	struct supervise *supervise = ctx;
 	loop_remove(&supervise->exit_source);
 	fd_closep(&supervise->pidfd);
 	supervise->pid = 0;
+	line_hear_out(&supervise->broker->line);
 	line_close(&supervise->broker->line);
 	loop_timer_stop(&supervise->timer);
 	if (supervise->is_ending) {
 		loop_stop(supervise->broker->loop, supervise->end_status);
+		return;
+	}
+	if (is_hopeless(supervise)) {
+		log_error("cannot serve", LOG_ERR(&supervise->refusal));
+		broker_shutdown(supervise->broker, err_exit(supervise->refusal.code));
 		return;
 	}
 	log_warn("cloched ended, starting it again", LOG_INT("in_ms", supervise->backoff_ms));
@@ -147,6 +169,7 @@ static int start(struct supervise *supervise, struct err *err)
 		return -1;
 	}
 	supervise->started_ms = io_boot_ms();
+	supervise->refusal = (struct err){0};
 	log_info("cloched started", LOG_INT("pid", pid));
 	return watch(supervise, pid, err);
 }

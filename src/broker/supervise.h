@@ -25,6 +25,8 @@ struct supervise {
 	struct loop_timer timer; /* to start again, or to kill */
 	uint64_t backoff_ms;
 	uint64_t started_ms;
+	bool has_served;    /* one of them came as far as to greet us */
+	struct err refusal; /* why the one that runs now cannot start; code OK: it said nothing */
 	bool is_ending;
 	int end_status;
 };
@@ -38,6 +40,9 @@ int supervise_listen(struct supervise *supervise, struct err *err) NODISCARD;
 int supervise_start(struct supervise *supervise, struct err *err) NODISCARD;
 /* It did what no honest daemon does: SIGKILL; it is started again. */
 void supervise_kill(struct supervise *supervise, const struct err *why);
+/* It says why it cannot start. Where trying again cannot help, and none has served yet, the broker
+ * ends with that. */
+void supervise_refused(struct supervise *supervise, const struct err *why);
 /* SIGTERM, 5 s, SIGKILL; then stops the broker's loop with the status. */
 void supervise_end(struct supervise *supervise, int status);
 /* Removes the API socket. */

@@ -37,6 +37,7 @@
 #include "runtime/broker_call.h"
 #include "runtime/runtime.h"
 #include "store/store.h"
+#include "wire/wire.h"
 
 enum { CONNECTIONS = 2048, HEADER_MS = 30 * 1000, FILL_AFTER_MS = 250 };
 
@@ -299,6 +300,21 @@ static int start(struct daemon *daemon, int argc, char **argv, struct err *err)
 	return 0;
 }
 
+/* The broker must know whether it makes sense to start us again. */
+static void tell_broker(struct daemon *daemon, const struct err *err)
+{
+	auto_wire_out struct wire_out out = {0};
+	int r;
+
+	if (daemon->broker) /* it has greeted us: it knows that we came that far */
+		return;
+	wire_begin(&out, WIRE_ERROR, 0);
+	wire_put_err(&out, err);
+	r = wire_send((int)daemon->broker_fd, &out);
+	if (r < 0)
+		log_warn("cannot tell the broker", LOG_INT("errno", -r));
+}
+
 /* Requests first, then what they wait for; commits that are under way still find their owners. */
 static void finish(struct daemon *daemon)
 {
@@ -341,6 +357,7 @@ int daemon_main(int argc, char **argv)
 	(void)umask(077);
 	if (start(&daemon, argc, argv, &err) < 0) {
 		log_error("cannot start", LOG_ERR(&err));
+		tell_broker(&daemon, &err);
 		status = err_exit(err.code);
 	} else {
 		status = loop_run(daemon.loop);

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
-import { Daemon, clocheBin, run, withDaemon } from './lib.mjs';
+import { Daemon, clocheBin, isRoot, ordinaryUser, run, withDaemon } from './lib.mjs';
 
 describe('config.toml', () => {
 	const wrong = {
@@ -171,6 +171,32 @@ describe('where the state directory lies', () => {
 		assert.match(result.stderr, /state/);
 		cloche.remove();
 	});
+});
+
+describe('a store of a later version', () => {
+	const spoil = (cloche) =>
+		run('python3', ['-c', 'import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\ndb.execute("INSERT INTO schema_versions VALUES (9999, \'later\', 1, \'99.0\')")\ndb.commit()', path.join(cloche.state, 'store/cloche.db')], {
+			uid: cloche.user?.uid,
+			gid: cloche.user?.gid,
+		});
+	for (const [who, options] of [['root', {}], ['an ordinary user', { user: ordinaryUser }]])
+		test(`ends \`cloche serve\` of ${who} with the reason`, { skip: isRoot ? false : 'needs root', timeout: 60000 }, async () => {
+			const cloche = await Daemon.start(options);
+			try {
+				await cloche.cli(['stop']);
+				await cloche.ended;
+				assert.equal((await spoil(cloche)).code, 0);
+				const result = await cloche.cli(['serve'], { ms: 15000 });
+				assert.ok(result.code > 0, `ended with ${result.code ?? result.signal}: ${result.stderr}`);
+				assert.match(result.stderr, /"cannot serve","error":"[^"]*written by cloche 99\.0/);
+				assert.ok(result.stderr.split('"cloched started"').length === 2, 'it was started once');
+				const once = await cloche.cli(['run', '--', 'true'], { ms: 15000 });
+				assert.ok(once.code > 0);
+				assert.match(once.stderr, /written by cloche 99\.0/);
+			} finally {
+				await cloche.discard();
+			}
+		});
 });
 
 describe('help', () => {

@@ -315,6 +315,11 @@ TEST(descriptors_it_must_not_send_cut_the_daemon_off)
 	begin_reap(&out, BOX_A);
 	wire_put_fd(&out, f.dir);
 	expect_cut_off(&f, &out);
+	struct err why = {.code = ERR_UNSUPPORTED};
+	wire_begin(&out, WIRE_ERROR, 0); /* why it cannot start, and something with it */
+	wire_put_err(&out, &why);
+	wire_put_fd(&out, f.dir);
+	expect_cut_off(&f, &out);
 	wire_begin(&out, WIRE_OP_IMPORT, 7); /* none where one belongs */
 	wire_put_str(&out, FIELD_IMAGE, "im_00000000000000000001");
 	wire_put_str(&out, FIELD_FORMAT, "tar");
