@@ -126,6 +126,7 @@ int ops_dispatch(struct broker *broker, struct wire_msg *msg, struct err *err)
 	if (msg->type == WIRE_HELLO) {
 		broker->supervise.has_served = true;
 		return check_hello(msg, err);
+	}
 	const struct op *op = find_op(msg->type);
 	if (!op)
 		return err_set(err, ERR_PROTOCOL, "unknown message %d", (int)msg->type);
