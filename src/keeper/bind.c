@@ -75,6 +75,8 @@ static int step_hold(struct binding *binding, struct err *err)
 
 static int step_sources(struct binding *binding, struct err *err)
 {
+	if (binding->slot.mount_count == 0)
+		return 0;
 	return rootfs_take_mounts(&binding->slot, ns_is_initial_user(), err);
 }
 

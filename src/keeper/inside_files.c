@@ -100,20 +100,33 @@ static int add_account(int etc, const char *name, const char *line)
 	return r < 0 ? r : io_write_all(fd, line, strlen(line));
 }
 
-static int put_hostname(int etc, const char *hostname, uid_t root_id)
+/* A file that put_file made is written over: an overlay takes its time to unlink and create. */
+static int put_again(int etc, const char *name, const char *text, uid_t owner)
+{
+	struct stat st;
+	auto_close int fd = path_open_plain(etc, name, O_WRONLY | O_NONBLOCK, 0);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+	    st.st_uid != owner || (st.st_mode & 07777) != 0644)
+		return put_file(etc, name, text, owner);
+	return ftruncate(fd, 0) < 0 ? -errno : io_write_all(fd, text, strlen(text));
+}
+
+typedef int (*put_fn)(int etc, const char *name, const char *text, uid_t owner);
+
+static int put_hostname(int etc, const char *hostname, uid_t root_id, put_fn put)
 {
 	char hosts[256], name[80];
 	(void)snprintf(hosts, sizeof(hosts),
 	               "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
 	               hostname);
 	(void)snprintf(name, sizeof(name), "%s\n", hostname);
-	int r = put_file(etc, "hosts", hosts, root_id);
-	return r < 0 ? r : put_file(etc, "hostname", name, root_id);
+	int r = put(etc, "hosts", hosts, root_id);
+	return r < 0 ? r : put(etc, "hostname", name, root_id);
 }
 
 static int fill_etc(int etc, const char *hostname, uid_t root_id)
 {
-	int r = put_hostname(etc, hostname, root_id);
+	int r = put_hostname(etc, hostname, root_id, put_file);
 	if (r >= 0)
 		r = put_file(etc, "resolv.conf", "# no network: nothing resolves here\n", root_id);
 	if (r >= 0)
@@ -141,7 +154,7 @@ int inside_files_prepare(int root_fd, const char *hostname, const struct inside_
 int inside_files_hostname(int root_fd, const char *hostname, const struct inside_files_owner *owner)
 {
 	auto_close int etc = path_open_plain(root_fd, "etc", O_RDONLY | O_DIRECTORY, 0);
-	return etc < 0 ? etc : put_hostname(etc, hostname, host_id(owner, 0));
+	return etc < 0 ? etc : put_hostname(etc, hostname, host_id(owner, 0), put_again);
 }
 
 int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_fd)

@@ -23,8 +23,8 @@ int landlock_make(int root_fd, const struct landlock_rule *rules, size_t count,
                   enum landlock_flags flags, int *ret_fd) NODISCARD;
 /* Restricts this thread and its children for good. Needs no_new_privs. */
 int landlock_enter(int ruleset_fd) NODISCARD;
-/* Both. Restricts this thread and its children to the rules: READ = read, list, execute; WRITE_FILES =
- * READ and write existing files and device ioctls; ALL = everything this ABI knows. Also scopes
- * signals and abstract sockets where the ABI can. Needs no_new_privs. */
+/* Both. Restricts this thread and its children to the rules: READ = read, list, execute;
+ * WRITE_FILES = READ and write existing files and device ioctls; ALL = everything this ABI knows.
+ * Also scopes signals and abstract sockets where the ABI can. Needs no_new_privs. */
 int landlock_restrict(int root_fd, const struct landlock_rule *rules, size_t count,
                       enum landlock_flags flags) NODISCARD;

@@ -304,6 +304,35 @@ TEST(v1_limits_are_written_where_they_count)
 	cgroup_done(&cgroup);
 }
 
+static void clear_v1_limits(void)
+{
+	write_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "");
+	write_fake(CG "/cpu/cloche/box/work", "cpu.cfs_quota_us", "");
+	write_fake(CG "/pids/cloche/box/work", "pids.max", "");
+}
+
+TEST(v1_a_limit_of_zero_is_left_alone)
+{
+	const struct cgroup_limits pids = {0, 0, 33}, memory = {1 << 20, 0, 0};
+	struct cgroup_layout layout;
+	struct cgroup cgroup;
+
+	make_v1_box(&layout);
+	CHECK_INT(cgroup_open_part(&layout, "../box", CGROUP_WORK, &cgroup), -EINVAL);
+	CHECK_INT(cgroup_open_part(&layout, "box", CGROUP_WORK, &cgroup), 0);
+	CHECK_INT(cgroup.dir[CGROUP_MEMORY][CGROUP_TOP], -1);
+	clear_v1_limits();
+	CHECK_INT(cgroup_set_limits(&cgroup, &pids), 0);
+	check_fake(CG "/pids/cloche/box/work", "pids.max", "33");
+	check_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "");
+	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_quota_us", "");
+	clear_v1_limits();
+	CHECK_INT(cgroup_set_limits(&cgroup, &memory), 0);
+	check_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "1048576");
+	check_fake(CG "/pids/cloche/box/work", "pids.max", "");
+	cgroup_done(&cgroup);
+}
+
 TEST(v1_meters_are_read_from_work)
 {
 	struct cgroup_layout layout;
@@ -412,6 +441,23 @@ TEST(v2_limits_are_written_where_they_count)
 	check_fake(BOX "/work", "pids.max", "max");
 	CHECK_INT(cgroup_attach(&cgroup, CGROUP_WORK, 0), 0);
 	check_fake(BOX "/work", "cgroup.procs", "0");
+	cgroup_done(&cgroup);
+}
+
+TEST(v2_a_limit_of_zero_is_left_alone)
+{
+	const struct cgroup_limits cpu = {0, 500, 0};
+	struct cgroup_layout layout;
+	struct cgroup cgroup;
+
+	make_v2_box(&layout);
+	write_fake(BOX "/work", "memory.max", "");
+	write_fake(BOX "/work", "pids.max", "");
+	CHECK_INT(cgroup_open_part(&layout, "box", CGROUP_WORK, &cgroup), 0);
+	CHECK_INT(cgroup_set_limits(&cgroup, &cpu), 0);
+	check_fake(BOX "/work", "cpu.max", "50000 100000");
+	check_fake(BOX "/work", "memory.max", "");
+	check_fake(BOX "/work", "pids.max", "");
 	cgroup_done(&cgroup);
 }
 

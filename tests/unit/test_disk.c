@@ -102,6 +102,29 @@ TEST(tmpfs_is_full_when_it_is)
 	close(fd);
 }
 
+TEST(a_tmpfs_changes_its_size)
+{
+	struct disk_spec spec = {.backend = DISK_TMPFS, .bytes = 1 << 20, .inodes = 10};
+	struct disk_spec loop = {.backend = DISK_LOOP, .bytes = 1 << 20, .inodes = 10};
+	bool is_mount = false;
+	auto_close int fd = -1;
+
+	need(DISK_TMPFS);
+	auto_close int dir = test_dir_fd();
+	CHECK_INT(disk_prepare(&spec, dir, &fd, &is_mount), 0);
+	CHECK_INT(fill(fd, "large", 2 << 20), -ENOSPC);
+	spec.bytes = 4 << 20;
+	CHECK_INT(disk_resize(&spec, fd), 0);
+	CHECK_INT(fill(fd, "larger", 2 << 20), 0);
+	spec.inodes = 4;
+	CHECK_INT(disk_resize(&spec, fd), 0);
+	CHECK_INT(mkdirat(fd, "one", 0755), 0);
+	CHECK_INT(mkdirat(fd, "two", 0755), -1);
+	CHECK_INT(errno, ENOSPC);
+	CHECK_INT(disk_resize(&loop, fd), -EOPNOTSUPP);
+	CHECK_INT(disk_resize(&spec, dir), -EINVAL); /* no tmpfs, or not its root */
+}
+
 TEST(a_loop_disk_limits_and_keeps_its_files)
 {
 	struct disk_spec spec = {.backend = DISK_LOOP, .bytes = 16 << 20, .inodes = 512};
