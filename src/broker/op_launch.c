@@ -197,9 +197,13 @@ static void undo(struct job *failed, const struct err *cause)
 static void on_launched(struct job *job, struct wire_msg *answer, const struct err *err)
 {
 	if (!answer || answer->type != WIRE_SLOT_READY) {
-		struct err odd = {0};
-		err_set(&odd, ERR_PROTOCOL, "the keeper answered something else");
-		undo(job, answer ? &odd : err);
+		struct err cause = *err;
+		if (answer)
+			err_set(&cause, ERR_PROTOCOL, "the keeper answered something else");
+		/* A keeper names the step that failed; one that died could not. */
+		if (!str_has_prefix(cause.msg, "start the sandbox"))
+			err_wrap(&cause, "start the sandbox (keeper)");
+		undo(job, &cause);
 		return;
 	}
 	auto_wire_out struct wire_out out;
@@ -286,6 +290,8 @@ int op_launch(struct broker *broker, struct wire_msg *msg, struct err *err)
 		r = make_and_send(launching, err);
 	else
 		r = -1;
+	if (r < 0 && err->sys != 0)
+		err_wrap(err, "start the sandbox (prepare)");
 	launching_done(launching);
 	return r;
 }

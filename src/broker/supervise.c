@@ -24,7 +24,7 @@
 enum {
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MOST_MS = 5000,
-	STABLE_MS = 10 * 1000, /* up this long: the next failure is a first one again */
+	STABLE_MS = 1000, /* up this long: the next failure is a first one again */
 	END_MS = 5000,
 	STARTER_MS = 5000,
 	API_BACKLOG = 1024,

@@ -120,7 +120,7 @@ static int take_over(struct member *member, const struct strings *mechanisms, st
 	struct sandbox *row = member->row;
 
 	if (member_connect(member, err) < 0)
-		return -1;
+		return err_wrap(err, "start the sandbox (connect)");
 	if (step_apply(member, SANDBOX_EVENT_STARTED, err) < 0)
 		return -1;
 	member_set_mechanisms(member, mechanisms);

@@ -325,7 +325,7 @@ static int live(struct keeper *keeper)
 	int r = prepare_loop(keeper);
 	if (r < 0) {
 		struct err err = {0};
-		(void)err_sys(&err, -r, "start the keeper's loop");
+		(void)err_sys(&err, -r, "start the sandbox (loop)");
 		report(keeper, &err);
 		return 1;
 	}
@@ -378,7 +378,7 @@ int keeper_run(struct wire_msg *msg)
 	int r = slot_parse(msg, &keeper.slot, &err);
 	launch_init(&keeper.launch, &keeper.slot, keeper_layout());
 	if (r >= 0 && loop_new(&keeper.loop) < 0)
-		r = err_set(&err, ERR_UNAVAILABLE, "no memory for the keeper");
+		r = err_set(&err, ERR_UNAVAILABLE, "start the sandbox (loop): out of memory");
 	if (r >= 0)
 		r = launch_run(&keeper.launch, &err);
 	int status = 1;

@@ -7,11 +7,14 @@
  *
  * A request is one line, the answer another:
  *   fail ROLE CALL N ERRNO [forever]   the N-th matching call from now on fails, or all from it on
- *   kill ROLE CALL N [PID...]          instead of the N-th its process is killed, and PIDs with it
+ *   kill ROLE CALL N [ROLE...]         instead of the N-th its process is killed, and all of the
+ *                                      other roles with it
+ *   strike ROLE CALL N ROLE...         before the N-th all of the other roles are killed
  *   off                                no rule; answers "seen N hit H CALL" of the last one
  * ROLE is a process's name ("cloched", "cloche-keeper"; "worker" for a jailed cloched) or "any";
  * CALL is a name of calls.def, "malloc" (fail_malloc.c), "step" for all that are no memory,
- * or "descriptor" for those that make one.
+ * "descriptor" for those that make one, or "record" for what others rely on from then on: it is on
+ * disk, or was said.
  *
  * The supervisor lives until the last process under the filter is gone: one that asked and got no
  * answer would see ENOSYS.
@@ -45,8 +48,8 @@
 
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
-enum kind { STEP, DESCRIPTOR, MEMORY };
-enum { ALSO_MAX = 8, CLIENTS = 4, LINE_BYTES = 256 };
+enum kind { STEP, DESCRIPTOR, MEMORY, RECORD };
+enum { ALSO_MAX = 4, CLIENTS = 4, LINE_BYTES = 256, ASKERS = 4096, STAT_BYTES = 1024 };
 
 static const struct call {
 	const char *name;
@@ -60,13 +63,13 @@ static const struct call {
 };
 
 struct rule {
-	bool is_set, kills, forever;
+	bool is_set, kills, strikes, forever;
 	char role[32];
 	char call[32];
 	unsigned long nth, seen, hits;
 	const char *last; /* name of the call that was hit last */
 	int error;
-	pid_t also[ALSO_MAX];
+	char also[ALSO_MAX][32];
 	size_t also_count;
 };
 
@@ -144,6 +147,46 @@ static const struct call *find_call(int number)
 	return NULL;
 }
 
+/* Everybody who ever asked: only these are ours to kill. The oldest go. */
+static struct asker {
+	pid_t pid;
+	unsigned long long start;
+} askers[ASKERS];
+static size_t asker_count;
+
+static unsigned long long start_time(pid_t pid)
+{
+	char text[STAT_BYTES];
+	unsigned long long start = 0;
+
+	read_proc(pid, "stat", text, sizeof(text));
+	char *at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		start = strtoull(at, NULL, 10);
+	return start;
+}
+
+static void remember(pid_t pid)
+{
+	for (size_t i = 0; i < asker_count && i < ASKERS; i++)
+		if (askers[i].pid == pid)
+			return;
+	askers[asker_count++ % ASKERS] = (struct asker){pid, start_time(pid)};
+}
+
+static void kill_role(const char *role, pid_t but)
+{
+	for (size_t i = 0; i < asker_count && i < ASKERS; i++) {
+		const struct asker *asker = &askers[i];
+
+		if (asker->pid != but && has_role(asker->pid, role) && asker->start != 0 &&
+		    start_time(asker->pid) == asker->start)
+			kill(asker->pid, SIGKILL);
+	}
+}
+
 /* --- answering --- */
 
 static bool is_meant(const char *name, const struct call *call)
@@ -152,6 +195,8 @@ static bool is_meant(const char *name, const struct call *call)
 		return call->kind != MEMORY;
 	if (strcmp(name, "descriptor") == 0)
 		return call->kind == DESCRIPTOR;
+	if (strcmp(name, "record") == 0)
+		return call->kind == RECORD;
 	return strcmp(name, call->name) == 0;
 }
 
@@ -192,12 +237,14 @@ static void answer(int listener, struct rule *rule)
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
 		return;
 	reply.id = asked.id;
-	if (!is_hit(rule, &asked)) {
+	remember((pid_t)asked.pid);
+	bool hit = is_hit(rule, &asked);
+	for (size_t i = 0; hit && i < rule->also_count; i++)
+		kill_role(rule->also[i], (pid_t)asked.pid);
+	if (!hit || rule->strikes) {
 		reply.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	} else if (rule->kills) {
 		kill((pid_t)asked.pid, SIGKILL);
-		for (size_t i = 0; i < rule->also_count; i++)
-			kill(rule->also[i], SIGKILL);
 		reply.error = -EINTR;
 	} else {
 		reply.error = -rule->error;
@@ -217,13 +264,16 @@ static bool set_rule(struct rule *rule, char *line)
 		words[count++] = word;
 	if (count < 4)
 		return false;
-	*rule = (struct rule){.is_set = true, .kills = strcmp(words[0], "kill") == 0};
+	*rule = (struct rule){.is_set = true,
+	                      .kills = strcmp(words[0], "fail") != 0,
+	                      .strikes = strcmp(words[0], "strike") == 0};
 	snprintf(rule->role, sizeof(rule->role), "%s", words[1]);
 	snprintf(rule->call, sizeof(rule->call), "%s", words[2]);
 	rule->nth = strtoul(words[3], NULL, 10);
 	if (rule->kills) {
 		for (size_t i = 4; i < count && rule->also_count < ALSO_MAX; i++)
-			rule->also[rule->also_count++] = (pid_t)strtol(words[i], NULL, 10);
+			snprintf(rule->also[rule->also_count++], sizeof(rule->also[0]), "%s",
+			         words[i]);
 		return true;
 	}
 	rule->error = count > 4 ? (int)strtol(words[4], NULL, 10) : EIO;

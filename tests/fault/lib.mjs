@@ -6,7 +6,11 @@ import os from 'node:os';
 import path from 'node:path';
 import { once } from 'node:events';
 
-import { build, cgroupMounts, clocheBin, Daemon, allProcesses, mountsWith, openFiles, sleep, until } from '../integration/lib.mjs';
+import { build, clocheBin, Daemon, allProcesses, openFiles, sleep, until } from '../integration/lib.mjs';
+import { files, readText, strays } from './machine.mjs';
+
+/** Connections of clients and of the parked come and go. */
+const DESCRIPTORS_SLACK = 3;
 
 export const ERRNO = { EIO: 5, ENOMEM: 12, EMFILE: 24, ENOSPC: 28, EAGAIN: 11, EPERM: 1 };
 
@@ -29,11 +33,24 @@ export function mallocPrograms(folder) {
 	return path.join(folder, 'cloche');
 }
 
+const running = new Set();
+
+/** Whoever interrupts a run leaves nothing behind, either. */
+export function endOnSignal() {
+	const end = async () => {
+		for (const daemon of running) await daemon.discard().catch(() => {});
+		process.exit(130);
+	};
+	for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, end);
+}
+
 export class HurtDaemon extends Daemon {
 	constructor({ pool = 0, malloc = false, config = '', ...options } = {}) {
 		super({ config: `[sandboxes.default]\npool = ${pool}\n${config}`, ...options });
 		this.pool = pool;
+		running.add(this);
 		this.everIds = new Set();
+		this.outputs = new Set(); // of every broker there was: by these its children are known
 		this.starts = 0;
 		const program = malloc ? mallocPrograms(path.join(this.folder, 'bin')) : undefined;
 		this.wrap = (file, args) => [path.join(build, 'tests/fault/inject'), [this.control(), program ?? file, ...args]];
@@ -51,7 +68,9 @@ export class HurtDaemon extends Daemon {
 
 	async serve() {
 		this.starts++;
-		await super.serve();
+		const serving = super.serve();
+		this.outputs.add(fs.readlinkSync(`/proc/${this.child.pid}/fd/1`));
+		await serving;
 		if (!this.watcher) {
 			const folder = path.join(this.state, 'sandboxes');
 			this.watcher = fs.watch(folder, (kind, name) => name?.startsWith('sb_') && this.everIds.add(name));
@@ -145,34 +164,15 @@ export class HurtDaemon extends Daemon {
 		return rows;
 	}
 
-	/** What is on the machine and the store does not know; [] is right. */
-	strays(rows) {
-		const known = new Set(rows.map((row) => row.id));
-		const alive = new Set(rows.filter((row) => ['running', 'stopping', 'creating'].includes(row.state)).map((row) => row.id));
-		const list = (name) => fs.readdirSync(path.join(this.state, name));
-		const folders = list('sandboxes').filter((id) => !known.has(id));
-		const found = folders.length > this.pool ? folders.map((id) => `folder ${id}`) : [];
-		const parked = new Set(this.pool ? folders : []);
-		for (const id of folders) this.everIds.add(id);
-		for (const row of rows) this.everIds.add(row.id);
-		const isFine = (id) => alive.has(id) || parked.has(id);
-		for (const name of list('run'))
-			if (name.startsWith('sb_') && !isFine(name.replace(/\.sock$/, ''))) found.push(`socket ${name}`);
-		for (const group of clocheGroups())
-			for (const id of this.everIds)
-				if (!isFine(id) && fs.existsSync(path.join(group, id))) found.push(`cgroup ${path.join(group, id)}`);
-		const kept = new Set();
-		for (const info of this.keepers()) {
-			kept.add(info.id);
-			if (!isFine(info.id)) found.push(`keeper ${info.pid} of ${info.id}`);
+	/** Sandboxes in which a command runs, as far as the store knows. */
+	async busy(rows) {
+		const busy = new Set();
+		for (const row of rows) {
+			if (row.state !== 'running') continue;
+			const { items } = await this.get('GET', `/sandboxes/${row.id}/execs?limit=200`);
+			if (items.some((one) => one.state === 'running')) busy.add(row.id);
 		}
-		for (const id of alive) if (!kept.has(id)) found.push(`no keeper of ${id}`);
-		for (const line of mountsWith(this.folder)) if (!this.ownMount) found.push(`mount ${line}`);
-		for (const file of loopFiles())
-			if (file.startsWith(this.folder) && ![...alive, ...parked].some((id) => file.includes(id))) found.push(`loop ${file}`);
-		for (const row of rows)
-			if (alive.has(row.id) && !list('sandboxes').includes(row.id)) found.push(`no folder of ${row.id}, which is ${row.state}`);
-		return found;
+		return busy;
 	}
 
 	/** Keepers of sandboxes that ever were here: {pid, id}; init and what it runs end with them. */
@@ -203,7 +203,7 @@ export class HurtDaemon extends Daemon {
 		await until(
 			async () => {
 				rows = await this.settle();
-				found = this.strays(rows);
+				found = strays(this, rows, await this.busy(rows));
 				return found.length === 0;
 			},
 			'nothing on the machine that the store does not know',
@@ -235,6 +235,37 @@ export class HurtDaemon extends Daemon {
 		assert.deepEqual(await this.assertKnown(), []);
 	}
 
+	/** With nothing there but the stock: what the machine then has is what it must have again. One
+	 * sandbox comes and goes first, since what is made for the first of its kind stays. */
+	async remember() {
+		const { id } = await this.create();
+		await this.exec(id, 'true');
+		await this.clear();
+		if (this.pool) await this.filled();
+		this.remembered = { files: files(this, new Set(this.parked())), descriptors: this.descriptors() };
+	}
+
+	parked() {
+		return this.pool ? fs.readdirSync(path.join(this.state, 'sandboxes')) : [];
+	}
+
+	/** No file and no descriptor more than remembered, within a few seconds. */
+	async assertNoMore() {
+		const more = () => {
+			const now = { files: files(this, new Set(this.parked())), descriptors: this.descriptors() };
+			const { descriptors } = this.remembered;
+			return [
+				...now.files.filter((name) => !this.remembered.files.includes(name)).map((name) => `file ${name}`),
+				...Object.entries(now.descriptors)
+					.filter(([role, count]) => count > descriptors[role] + DESCRIPTORS_SLACK)
+					.map(([role, count]) => `${role}: ${count} descriptors, not ${descriptors[role]}`),
+			];
+		};
+		await until(() => more().length === 0, 'no file or descriptor is left', 10000).catch((error) => {
+			throw new Error(`${error.message}: ${more()}`);
+		});
+	}
+
 	/** Open descriptors of those who stay: a fault must leak none. */
 	descriptors() {
 		const count = (pid) => {
@@ -244,56 +275,21 @@ export class HurtDaemon extends Daemon {
 				return 0;
 			}
 		};
-		const roles = ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks'];
+		const roles = ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks', 'cloche:dialer'];
 		return Object.fromEntries(roles.map((role) => [role, Math.max(0, ...this.processes(role).map((info) => count(info.pid)))]));
 	}
 
 	async end() {
 		this.watcher?.close();
 		await this.stop();
+		running.delete(this);
 	}
 
 	async discard() {
 		this.watcher?.close();
 		await super.discard();
+		running.delete(this);
 	}
-}
-
-function readText(file) {
-	try {
-		return fs.readFileSync(file, 'utf8');
-	} catch {
-		return '';
-	}
-}
-
-let groups = [];
-
-/** Folders of control groups that hold sandboxes. */
-export function clocheGroups() {
-	if (groups.length && groups.every((folder) => fs.existsSync(folder))) return groups;
-	groups = [];
-	const look = (folder, depth) => {
-		let entries = [];
-		try {
-			entries = fs.readdirSync(folder, { withFileTypes: true });
-		} catch {}
-		for (const entry of entries) {
-			if (!entry.isDirectory()) continue;
-			if (entry.name === 'cloche') groups.push(path.join(folder, entry.name));
-			else if (depth > 0) look(path.join(folder, entry.name), depth - 1);
-		}
-	};
-	for (const mount of cgroupMounts()) look(mount.path, 3);
-	return groups;
-}
-
-function loopFiles() {
-	return fs
-		.readdirSync('/sys/block')
-		.filter((name) => name.startsWith('loop'))
-		.map((name) => readText(`/sys/block/${name}/loop/backing_file`).trim())
-		.filter(Boolean);
 }
 
 export const temporary = (name) => fs.mkdtempSync(path.join(os.tmpdir(), `cloche-${name}-`));

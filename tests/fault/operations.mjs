@@ -52,20 +52,21 @@ export const operations = {
 	exec: {
 		prepare: running,
 		run: (daemon, { id }) => daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'echo done >> /workspace/log; echo said' }),
-		check: async (daemon, rows, answer, { id }, mayLose) => {
+		check: async (daemon, rows, answer, { id, mayKill }, mayLose) => {
 			assert.equal(rows.length, 1);
 			const [row] = rows;
+			const isKilled = (mayKill || mayLose) && answer?.body?.signal === 9;
 			assert.ok(row.state === 'running' || isLost(row, mayLose), `${row.state} ${row.endReason}`);
 			const { items } = await daemon.get('GET', `/sandboxes/${id}/execs`);
 			assert.ok(items.length <= 1, 'one exec');
 			// with its sandbox a command is lost, too, and its answer says so
-			if (promised(answer) && !(mayLose && answer.body.reason === 'lost')) {
+			if (promised(answer) && !isKilled && !(mayLose && answer.body.reason === 'lost')) {
 				assert.equal(answer.body.stdout, 'said\n', String(answer.bytes));
 				assert.equal(items.length, 1, 'what was promised is there');
 			}
 			if (row.state !== 'running') return;
 			const { stdout } = await daemon.exec(id, 'sleep 0.2; cat /workspace/log 2>/dev/null; true');
-			assert.ok(stdout === 'done\n' || (!promised(answer) && stdout === ''), `done once: ${JSON.stringify(stdout)}`);
+			assert.ok(stdout === 'done\n' || ((!promised(answer) || isKilled) && stdout === ''), `done once: ${JSON.stringify(stdout)}`);
 			const execs = async () => (await daemon.get('GET', `/sandboxes/${id}/execs`)).items;
 			await until(async () => (await execs()).every((one) => one.state === 'ended'), 'no exec is left as running', 75000);
 		},
@@ -107,11 +108,10 @@ export const operations = {
 };
 
 /** One operation under one rule: {hits, call}. Throws when something is not as it must be. */
-export async function hurt(daemon, name, rule, { mayLose = false, also } = {}) {
+export async function hurt(daemon, name, rule, { mayLose = false, mayKill = false } = {}) {
 	const operation = operations[name];
-	const given = await operation.prepare(daemon);
-	const extra = also ? ` ${await also(daemon, given)}` : '';
-	await daemon.inject(rule + extra);
+	const given = { ...(await operation.prepare(daemon)), mayKill };
+	await daemon.inject(rule);
 	const answer = await operation.run(daemon, given);
 	const hit = await daemon.calm();
 	await daemon.recover();

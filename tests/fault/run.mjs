@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { crashes, refusals, Report } from './loops.mjs';
 import { fullDisk, noDescriptors, pause } from './conditions.mjs';
 import { model } from './model.mjs';
-import { random } from './lib.mjs';
+import { endOnSignal, random } from './lib.mjs';
 
 const { values } = parseArgs({
 	options: { only: { type: 'string' }, suite: { type: 'string' }, seed: { type: 'string' }, slice: { type: 'string' }, steps: { type: 'string' } },
@@ -15,6 +15,7 @@ const options = { chance: random(seed), only: values.only, slice: values.slice &
 if (values.steps) options.steps = Number(values.steps);
 const suites = { crashes, refusals, 'disk full': fullDisk, descriptors: noDescriptors, pause, model };
 
+endOnSignal();
 console.log(`seed ${seed}`);
 const report = new Report();
 for (const [name, suite] of Object.entries(suites)) {

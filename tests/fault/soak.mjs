@@ -6,7 +6,8 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { openFiles, residentBytes, sleep } from '../integration/lib.mjs';
-import { clocheGroups, HurtDaemon, random } from './lib.mjs';
+import { endOnSignal, HurtDaemon, random } from './lib.mjs';
+import { clocheGroups } from './machine.mjs';
 
 const { values } = parseArgs({ options: { minutes: { type: 'string' }, seed: { type: 'string' } } });
 const minutes = Number(values.minutes ?? 10);
@@ -16,6 +17,7 @@ const WORKERS = 3;
 const KEPT = 4;
 const POOL = 4;
 
+endOnSignal();
 const daemon = await HurtDaemon.start({ pool: POOL });
 const start = Date.now();
 const end = start + minutes * 60000;

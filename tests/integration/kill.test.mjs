@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Daemon, isAlive, sleep, until } from './lib.mjs';
+import { CHANNEL, Daemon, isAlive, sleep, until } from './lib.mjs';
 
 async function withRunning(fn) {
 	const cloche = await Daemon.start();
@@ -76,16 +76,43 @@ describe('kill -9', () => {
 			await assertAdopted(running, before);
 		}));
 
-	test('again and again', { timeout: 120000 }, () =>
+	test('of cloched, ten times: a counter in the background goes on without a gap', { timeout: 120000 }, () =>
 		withRunning(async (running) => {
 			const { cloche, output } = running;
-			for (let i = 0; i < 4; i++) {
+			for (let i = 0; i < 10; i++) {
 				const before = assertGapless(await output());
-				process.kill(cloche.daemonProcess().pid, 'SIGKILL');
-				await sleep(50);
+				const old = cloche.daemonProcess();
+				process.kill(old.pid, 'SIGKILL');
+				await until(() => !isAlive(old), 'it is dead');
 				await answers(cloche);
 				await assertAdopted(running, before);
+				await sleep(400); // one that stayed up for a second is started again at once
 			}
+		}));
+
+	test('of cloched: a terminal goes on from its cursor, what was typed arrives once', { timeout: 60000 }, () =>
+		withRunning(async ({ cloche, box }) => {
+			const shell = 'stty -echo; i=0; while read -r line; do i=$((i+1)); echo "$i:$line"; done';
+			const { id } = await cloche.exec(box, shell, { tty: true, background: true });
+			let seen = '';
+			let offset = 0;
+			for (let i = 1; i <= 5; i++) {
+				const socket = await cloche.attach(box, id, `?offset=${offset}`);
+				socket.send(CHANNEL.stdin, `word${i}\n`);
+				while (!seen.includes(`${i}:word${i}`)) {
+					const message = await socket.next();
+					assert.notEqual(message[0], CHANNEL.gap, 'no gap');
+					if (message[0] !== CHANNEL.stdout) continue;
+					seen += message.subarray(1);
+					offset += message.length - 1;
+				}
+				process.kill(cloche.daemonProcess().pid, 'SIGKILL');
+				await until(() => socket.closed, 'the connection broke');
+				await answers(cloche);
+			}
+			assert.deepEqual(seen.match(/\d+:word\d+/g), [1, 2, 3, 4, 5].map((i) => `${i}:word${i}`), 'each once, in order');
+			const all = String((await cloche.api('GET', `/sandboxes/${box}/execs/${id}/output`)).bytes);
+			assert.equal(all.slice(0, seen.length), seen, 'the pieces are the whole');
 		}));
 
 	test('of the keeper: the sandbox is lost, and says so', () =>
