@@ -295,7 +295,8 @@ static int probe_disk(const struct probe *probe)
 	static const enum disk_backend others[] = {DISK_QUOTA, DISK_TMPFS, DISK_LOOP};
 	auto_close int scratch = -1;
 	int dir = probe->options->sandboxes_fd;
-	int r = dir < 0 ? enter_scratch(&scratch) : 0;
+	/* As whoever serves: an ordinary user may mount in a namespace of its own only. */
+	int r = dir < 0 ? enter_scratch(&scratch) : ns_unshare(CLONE_NEWNS);
 	if (r < 0)
 		return r;
 	dir = dir < 0 ? scratch : dir;

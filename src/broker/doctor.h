@@ -22,7 +22,7 @@ struct doctor_check {
 };
 
 struct doctor_options {
-	int sandboxes_fd; /* where disks are tried; -1: not tried */
+	int sandboxes_fd; /* where disks are tried; -1: on a tmpfs */
 	bool is_rootless;
 	uint32_t id_count;   /* ids sandboxes have */
 	const char *pretend; /* for tests: this check finds its mechanism missing; NULL: none */

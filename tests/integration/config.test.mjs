@@ -94,6 +94,9 @@ describe('doctor', () => {
 		}
 		const alone = await run(clocheBin(), ['-o', 'json', 'doctor', '--state', path.join(cloche.folder, 'other')]);
 		assert.deepEqual(JSON.parse(alone.stdout).checks.map((one) => one.name), report.checks.map((one) => one.name));
+		const disk = (text) => JSON.parse(text).checks.filter((one) => one.name === 'disk_limit').map((one) => [one.status, one.detail])[0];
+		assert.deepEqual(disk(alone.stdout), disk(JSON.stringify(report)), 'before the first start as after it');
+		assert.deepEqual(fs.readdirSync(cloche.folder).filter((name) => name.includes('doctor')), [], 'nothing stays');
 		const api = await cloche.get('GET', '/doctor');
 		assert.deepEqual(api.checks.map((one) => [one.name, one.status]), report.checks.map((one) => [one.name, one.status]));
 	});

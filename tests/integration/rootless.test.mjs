@@ -42,6 +42,21 @@ describe('rootless', { skip: needsRoot }, () => {
 		}
 	});
 
+	test('doctor says the same before the first start and after it', async () => {
+		const cloche = new Daemon({ user: ordinaryUser, config: null });
+		const disk = async () => JSON.parse((await cloche.cli(['-o', 'json', 'doctor'])).stdout).checks.filter((one) => one.name === 'disk_limit').map((one) => [one.status, one.detail])[0];
+		try {
+			const before = await disk();
+			assert.equal(before[0], 'ok', before[1]);
+			assert.deepEqual(fs.readdirSync(cloche.user.home), [], 'nothing stays');
+			await cloche.serve();
+			assert.deepEqual(await disk(), before);
+			await cloche.stop();
+		} finally {
+			await cloche.discard();
+		}
+	});
+
 	test('no process of it is root on the host', async () => {
 		const cloche = await Daemon.start({ user: ordinaryUser });
 		try {
