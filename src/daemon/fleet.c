@@ -94,8 +94,10 @@ void member_leave_state(struct member *member)
 {
 	uint64_t now = io_boot_ms();
 
-	member->fleet->metrics.state_ms[member->row->state] += now - member->since_ms;
+	span_add(&member->fleet->metrics.states[member->row->state],
+	         (now - member->since_ms) * 1000);
 	member->since_ms = now;
+	member->is_late = false;
 }
 
 void fleet_note_end(struct fleet *fleet, bool is_stored)

@@ -45,6 +45,7 @@ struct member {
 	struct loop_timer timer; /* reconnecting, the patience of a stop, or a removal to repeat */
 	unsigned attempts;       /* to reconnect, to remove */
 	uint64_t since_ms;       /* in its state, on the boot clock */
+	bool is_late;            /* beyond its deadline, and that was said */
 	uint64_t quiet_since_ms; /* orphan.h; 0: it is not */
 	uint64_t asked_us;       /* broker or keeper, for what is_busy is about, or the claim */
 	bool is_busy;            /* being launched, bound or taken down by the broker */

@@ -241,16 +241,26 @@ static void put_transitions(struct buf *out, struct fleet *fleet)
 {
 	static const char oldest[] = "cloche_state_oldest_seconds";
 	static const char total[] = "cloche_state_seconds_total";
-	enum sandbox_state state;
+	static const char deadline[] = "cloche_state_deadline_seconds";
+	static const char spent[] = "cloche_state_seconds";
+	const struct sweep_transition *at;
 
 	put_head(out, oldest, "gauge", "Time the oldest sandbox in a transitional state is in it");
-	for (size_t i = 0; sweep_state(i, &state); i++)
-		put_sample(out, oldest, "state", sandbox_state_name(state),
-		           (double)sweep_oldest_ms(fleet, state) / 1e3);
+	for (size_t i = 0; (at = sweep_transition(i)); i++)
+		put_sample(out, oldest, "state", sandbox_state_name(at->state),
+		           (double)sweep_oldest_ms(fleet, at->state) / 1e3);
 	put_head(out, total, "counter", "Time sandboxes spent in a transitional state");
-	for (size_t i = 0; sweep_state(i, &state); i++)
-		put_sample(out, total, "state", sandbox_state_name(state),
-		           (double)fleet->metrics.state_ms[state] / 1e3);
+	for (size_t i = 0; (at = sweep_transition(i)); i++)
+		put_sample(out, total, "state", sandbox_state_name(at->state),
+		           (double)fleet->metrics.states[at->state].sum_us / 1e6);
+	put_head(out, deadline, "gauge", "Time after which a transitional state is overdue");
+	for (size_t i = 0; (at = sweep_transition(i)); i++)
+		put_sample(out, deadline, "state", sandbox_state_name(at->state),
+		           (double)at->deadline_ms / 1e3);
+	put_head(out, spent, "histogram", "How long sandboxes were in a transitional state");
+	for (size_t i = 0; (at = sweep_transition(i)); i++)
+		put_span(out, spent, "state", sandbox_state_name(at->state),
+		         &fleet->metrics.states[at->state]);
 }
 
 static void put_http(struct buf *out, const struct metrics *metrics)

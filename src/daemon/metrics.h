@@ -29,9 +29,9 @@ enum { METRICS_HTTP_CLASSES = 6 };
 struct metrics {
 	uint64_t counters[METRICS_COUNTERS_];
 	struct span spans[METRICS_SPANS_];
-	uint64_t state_ms[SANDBOX_STATE_COUNT_]; /* spent in it by those that left it */
-	uint64_t answered[METRICS_HTTP_CLASSES]; /* HTTP answers by status / 100 */
-	uint64_t started_ms;                     /* boot clock */
+	struct span states[SANDBOX_STATE_COUNT_]; /* spent in it by those that left it */
+	uint64_t answered[METRICS_HTTP_CLASSES];  /* HTTP answers by status / 100 */
+	uint64_t started_ms;                      /* boot clock */
 	uint64_t started_real_ms;
 };
 

@@ -9,22 +9,25 @@
 
 enum { SWEEP_MS = 5 * 1000, SWEEP_MOST_MS = 60 * 1000 };
 
-/* Counted from the change of state; a stop's grace comes on top. */
-static const struct {
-	enum sandbox_state state;
-	uint64_t deadline_ms;
-} states[] = {
-	{SANDBOX_CREATING, 90 * 1000},
-	{SANDBOX_STOPPING, 30 * 1000},
-	{SANDBOX_REMOVING, 60 * 1000},
+static const struct sweep_transition transitions[] = {
+#define TRANSITION(name, ms, by, then)                                                             \
+	{.state = SANDBOX_##name, .deadline_ms = (ms), .owner = (by), .compensation = (then)},
+#include "daemon/transitions.def"
+#undef TRANSITION
 };
 
-bool sweep_state(size_t index, enum sandbox_state *ret)
+const struct sweep_transition *sweep_transition(size_t index)
 {
-	if (index >= ARRAY_LEN(states))
-		return false;
-	*ret = states[index].state;
-	return true;
+	return index < ARRAY_LEN(transitions) ? &transitions[index] : NULL;
+}
+
+static const struct sweep_transition *transition_of(enum sandbox_state state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(transitions); i++) {
+		if (transitions[i].state == state)
+			return &transitions[i];
+	}
+	return NULL;
 }
 
 /* A parked one is in no state of its own. */
@@ -35,17 +38,15 @@ static uint64_t age_ms(const struct member *member, uint64_t now_ms)
 
 static bool is_overdue(const struct member *member, uint64_t now_ms)
 {
-	const struct fleet *fleet = member->fleet;
+	const struct sweep_transition *transition = transition_of(member->row->state);
+	uint64_t most;
 
-	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
-		uint64_t most = fleet->deadline_ms ? fleet->deadline_ms : states[i].deadline_ms;
-
-		if (member->row->state == SANDBOX_STOPPING)
-			most += member->grace_ms;
-		if (states[i].state == member->row->state)
-			return age_ms(member, now_ms) > most;
-	}
-	return false;
+	if (!transition)
+		return false;
+	most = member->fleet->deadline_ms ? member->fleet->deadline_ms : transition->deadline_ms;
+	if (transition->state == SANDBOX_STOPPING)
+		most += member->grace_ms;
+	return age_ms(member, now_ms) > most;
 }
 
 uint64_t sweep_oldest_ms(const struct fleet *fleet, enum sandbox_state state)
@@ -72,6 +73,17 @@ size_t sweep_stuck(const struct fleet *fleet)
 
 /* --- looking around --- */
 
+/* Whom it waits for, and what is done about it. */
+static void say_overdue(const struct member *member)
+{
+	const struct sweep_transition *transition = transition_of(member->row->state);
+
+	log_warn("a sandbox is overdue", LOG_STR("sandbox", member->row->id.text),
+	         LOG_STR("state", sandbox_state_name(member->row->state)),
+	         LOG_STR("owner", transition ? transition->owner : ""),
+	         LOG_STR("compensation", transition ? transition->compensation : ""));
+}
+
 static size_t push_overdue(struct fleet *fleet)
 {
 	uint64_t now = io_boot_ms();
@@ -80,12 +92,12 @@ static size_t push_overdue(struct fleet *fleet)
 
 	for (struct member *member = fleet->members; member; member = next) {
 		member_ref(member);
-		if (is_overdue(member, now) && lifecycle_push(member)) {
-			log_warn("a sandbox is overdue and taken up again",
-			         LOG_STR("sandbox", member->row->id.text),
-			         LOG_STR("state", sandbox_state_name(member->row->state)));
-			count++;
+		if (is_overdue(member, now) && !member->is_late) {
+			member->is_late = true;
+			say_overdue(member);
 		}
+		if (is_overdue(member, now) && lifecycle_push(member))
+			count++;
 		if (member->has_unknown_execs && member_list_execs(member))
 			count++;
 		next = member->next;

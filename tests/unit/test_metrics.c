@@ -74,6 +74,9 @@ TEST(what_happens_is_counted)
 	CHECK_INT(sample(text, "cloche_reap_seconds_count"), 1);
 	CHECK_INT(sample(text, "cloche_reap_failures_total"), 0);
 	CHECK_INT(sample(text, "cloche_stuck"), 0);
+	CHECK_INT(sample(text, "cloche_state_deadline_seconds{state=\"stopping\"}"), 30);
+	CHECK_INT(sample(text, "cloche_state_seconds_count{state=\"creating\"}"), 2);
+	CHECK_INT(sample(text, "cloche_state_seconds_count{state=\"removing\"}"), 0);
 	CHECK_INT(sample(text, "cloche_events_total"), 6);
 	CHECK(sample(text, "cloche_store_commit_seconds_count") > 0);
 	CHECK(sample(text, "process_resident_memory_bytes") > 100000);
