@@ -159,11 +159,12 @@ static json_t *meters_of(const struct meters *meters)
 	return object;
 }
 
-/* "name=value" each; a value that is a number becomes one. "degraded" may come more than once. */
+/* "name=value" each; a value that is a number becomes one. Two may come more than once. */
 static json_t *isolation_of(const struct strings *mechanisms)
 {
 	json_t *object = json_object();
 	json_t *degraded = json_array();
+	json_t *shared = json_array();
 
 	for (size_t i = 0; i < mechanisms->count; i++) {
 		const char *entry = mechanisms->items[i];
@@ -174,12 +175,15 @@ static json_t *isolation_of(const struct strings *mechanisms)
 
 		if (str_eq(name, "degraded"))
 			json_array_append_new(degraded, encode_text(value));
+		else if (str_eq(name, "shared"))
+			json_array_append_new(shared, encode_text(value));
 		else if (str_to_u64(value, &number) == 0)
 			json_object_set_new(object, name, number_of(number));
 		else
 			json_object_set_new(object, name, encode_text(value));
 	}
 	json_object_set_new(object, "degraded", degraded);
+	json_object_set_new(object, "shared", shared);
 	return object;
 }
 

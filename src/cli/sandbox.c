@@ -225,6 +225,10 @@ static void print_isolation(const json_t *isolation)
 		output_fact("degraded", "%s",
 		            json_string_value(value) == NULL ? "" : json_string_value(value));
 	}
+	json_array_foreach (json_object_get(isolation, "shared"), index, value) {
+		output_fact("shared", "%s, with all sandboxes of this user",
+		            json_string_value(value) == NULL ? "" : json_string_value(value));
+	}
 }
 
 static void print_map(const char *name, const json_t *map)

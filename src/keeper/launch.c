@@ -182,6 +182,9 @@ static int step_userns(struct launch *launch, struct err *err)
 	                     .outside = slot->range_base,
 	                     .count = has_range ? slot->range_count : 1};
 	int r = make_userns(launch, &map, !has_range);
+	/* Nothing that was promised is missing, but a wall others have: say so. */
+	if (!launch->is_real_root)
+		note(launch, "shared=%s", has_range ? "uid range" : "uid");
 	note(launch, "uids=%u", has_range ? slot->range_count : 1);
 	return r < 0 ? err_sys(err, -r, "make the user namespace") : 0;
 }

@@ -31,6 +31,8 @@ describe('rootless', { skip: needsRoot }, () => {
 			const sandbox = await cloche.create({ degraded: true });
 			assert.equal(sandbox.degraded, true);
 			assert.ok(sandbox.isolation.degraded.some((one) => /cgroup|memory|pids/.test(one)), JSON.stringify(sandbox.isolation));
+			assert.deepEqual(sandbox.isolation.shared, [sandbox.isolation.uids === 1 ? 'uid' : 'uid range']);
+			assert.match(await cloche.ok(['sandbox', 'info', sandbox.id]), /shared: +uid.*, with all sandboxes of this user/);
 			assert.equal((await cloche.exec(sandbox.id, 'id -un; pwd; echo $HOME')).stdout, 'agent\n/workspace\n/home/agent\n');
 			const out = await cloche.ok(['run', '--degraded', '--', 'sh', '-c', 'id -u; cat /proc/self/uid_map | wc -l; ls /']);
 			assert.match(out, /^1000\n/);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { until, withDaemon } from './lib.mjs';
+import { isRoot, until, withDaemon } from './lib.mjs';
 
 describe('sandboxes', () => {
 	const cloche = withDaemon({ before, after });
@@ -28,6 +28,7 @@ describe('sandboxes', () => {
 		assert.equal(sandbox.limits.pids, 64);
 		assert.equal(sandbox.endedAt, null);
 		assert.ok(Array.isArray(sandbox.isolation.degraded));
+		if (isRoot) assert.deepEqual(sandbox.isolation.shared, [], 'its uids are its own');
 		assert.ok(sandbox.isolation.disk);
 		const info = await cloche.get('GET', `/sandboxes/${sandbox.id}`);
 		for (const meter of ['cpuSeconds', 'memoryBytes', 'memoryPeakBytes', 'pids', 'diskBytes', 'uptimeMs'])
