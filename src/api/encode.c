@@ -219,7 +219,7 @@ static void put_spec(json_t *object, const struct spec *spec)
 
 static json_t *policy_of(const struct sandbox_network *network)
 {
-	if (network->generation == 0)
+	if (!network->policy)
 		return json_null();
 	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "level", encode_text(network->level), "mode",
 	                 encode_text(network->mode), "fingerprint",

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "model/environment.h"
 #include "model/exec.h"
+#include "model/host.h"
 #include "model/image.h"
 #include "model/sandbox.h"
 #include "model/spec.h"
@@ -25,6 +26,7 @@ typedef void (*engine_on_done)(const struct err *err, void *ctx);
 typedef void (*engine_on_sandbox)(const struct sandbox *sandbox, const struct err *err, void *ctx);
 typedef void (*engine_on_exec)(const struct exec *exec, const struct err *err, void *ctx);
 typedef void (*engine_on_image)(const struct image *image, const struct err *err, void *ctx);
+typedef void (*engine_on_hosts)(const struct host_uses *hosts, const struct err *err, void *ctx);
 typedef void (*engine_on_strings)(const struct strings *list, const struct err *err, void *ctx);
 
 struct sandbox_change {
@@ -32,6 +34,14 @@ struct sandbox_change {
 	const struct strings *labels; /* NULL: as they are */
 	bool has_ttl;
 	uint64_t ttl_ms; /* from now; 0: none */
+};
+
+struct network_change {
+	const char *network;         /* an environment; NULL: as it is */
+	const char *mode;            /* NULL: as it is; "": the environment's */
+	const struct strings *allow; /* NULL: as they are */
+	const struct strings *allow_cidrs;
+	const struct strings *approved;
 };
 
 struct environment_change {
@@ -103,6 +113,13 @@ struct engine_ops {
 	/* The sandbox with what it has used up to now. */
 	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
 	               void *ctx);
+
+	/* A new policy, answered once it is in force; on failure the old one stays. One that does
+	 * not run has it from its next start on. */
+	void (*set_network)(struct engine *engine, const char *id,
+	                    const struct network_change *change, engine_on_sandbox on_changed,
+	                    void *ctx);
+	void (*hosts)(struct engine *engine, const char *id, engine_on_hosts on_hosts, void *ctx);
 
 	/* ERR_CONFLICT when the sandbox does not run; ERR_NO_PROGRAM, ERR_NOT_PROGRAM.
 	 * On failure the watch is not registered. */

@@ -7,6 +7,8 @@
 #include "daemon/gallery.h"
 #include "daemon/lifecycle.h"
 #include "daemon/live.h"
+#include "daemon/network.h"
+#include "model/entry.h"
 #include "runtime/broker_call.h"
 #include "store/store.h"
 
@@ -65,6 +67,18 @@ static void do_meters(struct engine *engine, const char *id, engine_on_sandbox o
 	lifecycle_meters(of(engine)->fleet, id, on_meters, ctx);
 }
 
+static void do_set_network(struct engine *engine, const char *id,
+                           const struct network_change *change, engine_on_sandbox on_changed,
+                           void *ctx)
+{
+	network_set(of(engine)->fleet, id, change, on_changed, ctx);
+}
+
+static void do_hosts(struct engine *engine, const char *id, engine_on_hosts on_hosts, void *ctx)
+{
+	network_hosts(of(engine)->fleet, id, on_hosts, ctx);
+}
+
 /* --- execs --- */
 
 struct late {
@@ -81,6 +95,29 @@ static void on_late(struct loop_timer *timer, void *ctx)
 	late->on_exec(NULL, &late->err, late->ctx);
 }
 
+/* Takes late on success only. */
+static int start_exec(struct member *member, const struct exec_start *start, struct late *late)
+{
+	struct exec_start full = *start;
+	struct strings env = {0};
+	int r = 0;
+
+	/* Only environments of the store have variables: the others cost nothing here. */
+	if (!start->is_internal && !environment_builtin(member->row->spec.network)) {
+		strings_copy(&env, start->env);
+		r = network_add_variables(member, &env, &late->err);
+		if (r == 0)
+			r = entry_check_env_list(&env, &late->err);
+		full.env = &env;
+	}
+	if (r == 0) {
+		live_start(member, &full, late->on_exec, late->ctx);
+		mem_freep(&late);
+	}
+	environments_wipe(&env);
+	return r;
+}
+
 static void do_exec(struct engine *engine, const struct exec_start *start, engine_on_exec on_exec,
                     void *ctx)
 {
@@ -88,16 +125,17 @@ static void do_exec(struct engine *engine, const struct exec_start *start, engin
 	struct member *member = fleet_find(fleet, start->exec->sandbox.text);
 	struct late *late;
 
-	if (member && member->row->state == SANDBOX_RUNNING && peer_is_open(member->peer)) {
-		live_start(member, start, on_exec, ctx);
-		return;
-	}
 	late = mem_new(struct late);
 	late->on_exec = on_exec;
 	late->ctx = ctx;
-	(void)err_set(&late->err, ERR_CONFLICT, "the sandbox does not run%s%s",
-	              member ? ": it is " : "",
-	              member ? sandbox_state_name(member->row->state) : ""); /* always -1 */
+	if (member && member->row->state == SANDBOX_RUNNING && peer_is_open(member->peer)) {
+		if (start_exec(member, start, late) == 0)
+			return;
+	} else {
+		(void)err_set(&late->err, ERR_CONFLICT, "the sandbox does not run%s%s",
+		              member ? ": it is " : "",
+		              member ? sandbox_state_name(member->row->state) : ""); /* always -1 */
+	}
 	loop_timer_in(fleet->loop, &late->timer, 0, on_late, late);
 }
 
@@ -360,6 +398,8 @@ static const struct engine_ops ops = {
 	.settle = do_settle,
 	.change = do_change,
 	.meters = do_meters,
+	.set_network = do_set_network,
+	.hosts = do_hosts,
 	.exec = do_exec,
 	.watch = do_watch,
 	.unwatch = do_unwatch,

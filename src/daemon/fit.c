@@ -17,7 +17,6 @@ static bool is_same_kind(const struct sandbox *made, const struct spec *wanted)
 	return is_same_text(spec->runtime, wanted->runtime) &&
 	       is_same_text(spec->image, wanted->image) &&
 	       is_same_text(spec->disk_backend, wanted->disk_backend) &&
-	       is_same_text(spec->network, wanted->network) &&
 	       (wanted->degraded || !made->is_degraded);
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/leftover.h"
 #include "daemon/lifecycle.h"
 #include "daemon/live.h"
+#include "daemon/network.h"
 #include "daemon/notes.h"
 #include "store/store.h"
 #include "wire/wire.h"
@@ -268,9 +269,14 @@ static void on_message(struct wire_msg *msg, void *ctx)
 		enum wire_type type;
 		void (*handle)(struct member *member, const struct wire_msg *msg);
 	} table[] = {
-		{WIRE_K_OUTPUT, live_on_output},   {WIRE_K_EXIT, live_on_exit},
-		{WIRE_K_STDIN_ROOM, live_on_room}, {WIRE_K_EXEC_INFO, live_on_info},
-		{WIRE_K_LIMIT, on_limit},          {WIRE_K_GONE, on_gone},
+		{WIRE_K_OUTPUT, live_on_output},
+		{WIRE_K_EXIT, live_on_exit},
+		{WIRE_K_STDIN_ROOM, live_on_room},
+		{WIRE_K_EXEC_INFO, live_on_info},
+		{WIRE_K_LIMIT, on_limit},
+		{WIRE_K_GONE, on_gone},
+		{WIRE_K_DECISION, network_on_decision},
+		{WIRE_K_NET_HOST, network_on_host},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
@@ -306,6 +312,8 @@ static void on_listed(struct wire_msg *msg, const struct err *err, void *ctx)
 	else
 		log_warn("a keeper does not say what it runs",
 		         LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
+	if (msg)
+		network_confirm(member);
 	if (on_adopted)
 		on_adopted(member, member->adopt_ctx);
 	member_unref(member);

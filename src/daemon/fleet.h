@@ -19,6 +19,8 @@
 
 struct environments;
 struct fleet;
+struct host_uses;
+struct network_set;
 struct leftover;
 struct live;
 struct member;
@@ -71,7 +73,11 @@ struct member {
 	void *adopt_ctx;
 	uint64_t measured_ms, measure_ms; /* sampler.h: when the last time, and how long it took */
 	bool is_unmeasured;               /* that failed */
-	struct pool_shelf *shelf; /* parked there: nobody's, and without a row in the store */
+	struct network_set *setting;      /* a change of its policy that is under way */
+	struct host_uses *hosts;          /* being listed by its keeper */
+	uint64_t decisions_ms;            /* since when decisions are counted */
+	unsigned decisions, unstored; /* since then: stored, and not because there were too many */
+	struct pool_shelf *shelf;     /* parked there: nobody's, and without a row in the store */
 };
 
 struct fleet {

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "daemon/fit.h"
 #include "daemon/leftover.h"
+#include "daemon/network.h"
 #include "daemon/notes.h"
 #include "daemon/pool.h"
 #include "daemon/step.h"
@@ -115,15 +116,12 @@ static void on_running_stored(const struct store_result *result, void *ctx)
 	member_unref(member);
 }
 
-static int take_over(struct member *member, const struct strings *mechanisms, struct err *err)
+static int take_over(struct member *member, struct err *err)
 {
 	struct sandbox *row = member->row;
 
-	if (member_connect(member, err) < 0)
-		return err_wrap(err, "start the sandbox (connect)");
 	if (step_apply(member, SANDBOX_EVENT_STARTED, err) < 0)
 		return -1;
-	member_set_mechanisms(member, mechanisms);
 	row->started_ms = io_real_ms();
 	row->expires_ms = row->spec.ttl_ms ? row->started_ms + row->spec.ttl_ms : 0;
 	if (row->expires_ms)
@@ -131,19 +129,19 @@ static int take_over(struct member *member, const struct strings *mechanisms, st
 	return 0;
 }
 
-static void on_launched(const struct strings *mechanisms, const struct err *err, void *ctx)
+/* Its network policy is in force: only now may a command run. Takes the launch's reference. */
+static void on_enforced(struct member *member, const struct err *err)
 {
-	struct member *member = ctx;
 	struct err failed = *err;
 
-	step_answered(member, METRICS_LAUNCH, err);
+	member->is_busy = false;
 	if (step_is_cut_off(member, err))
 		return;
 	if (member->row->state == SANDBOX_REMOVING) {
 		(void)err_set(&failed, ERR_GONE, "the sandbox was removed while it started");
 		member_answer(&member->start_waiters, NULL, &failed);
 		lifecycle_continue_removal(member);
-	} else if (err->code != ERR_OK || take_over(member, mechanisms, &failed) < 0) {
+	} else if (err->code != ERR_OK || take_over(member, &failed) < 0) {
 		undo_start(member, &failed);
 	} else {
 		step_store(member, EVENT_SANDBOX_RUNNING, on_running_stored);
@@ -151,6 +149,25 @@ static void on_launched(const struct strings *mechanisms, const struct err *err,
 			member_answer(&member->start_waiters, member->row, &no_err);
 	}
 	member_unref(member);
+}
+
+static void on_launched(const struct strings *mechanisms, const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	bool is_wanted = !member->fleet->is_shut && member->row->state != SANDBOX_REMOVING;
+	struct err failed = *err;
+
+	step_answered(member, METRICS_LAUNCH, err);
+	if (err->code != ERR_OK || !is_wanted) {
+		on_enforced(member, err);
+	} else if (member_connect(member, &failed) < 0) {
+		err_wrap(&failed, "start the sandbox (connect)");
+		on_enforced(member, &failed);
+	} else {
+		member->is_busy = true;
+		member_set_mechanisms(member, mechanisms);
+		network_enforce(member, on_enforced);
+	}
 }
 
 static int layers_of(struct member *member, struct strings *layers, struct err *err)
@@ -260,21 +277,21 @@ static void cannot_claim(struct member *member, const struct err *err)
 	         LOG_STR("sandbox", row->id.text), LOG_ERR(err));
 	metrics_count(&member->fleet->metrics, METRICS_CLAIM_FAILURES);
 	again->image_id = row->image_id;
+	sandbox_network_copy(&again->network, &row->network);
 	create_anew(member->fleet, again, take_ptr(member->start_waiters));
 	pool_discard(member);
 }
 
-static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
+/* Takes the pool's reference. */
+static void on_claim_enforced(struct member *member, const struct err *err)
 {
-	struct member *member = ctx;
 	struct sandbox *row = member->row;
-	struct err refused = {0};
+	struct err refused = *err;
 
-	metrics_since(&member->fleet->metrics, METRICS_CLAIM, member->asked_us);
 	if (step_is_cut_off(member, err))
 		return;
-	if (!msg || step_apply(member, SANDBOX_EVENT_STARTED, &refused) < 0) {
-		cannot_claim(member, msg ? &refused : err);
+	if (err->code != ERR_OK || step_apply(member, SANDBOX_EVENT_STARTED, &refused) < 0) {
+		cannot_claim(member, &refused);
 		return;
 	}
 	row->started_ms = io_real_ms();
@@ -283,6 +300,17 @@ static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
 	if (row->spec.is_ephemeral)
 		member_answer(&member->start_waiters, row, &no_err);
 	member_unref(member);
+}
+
+static void on_claimed(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+
+	metrics_since(&member->fleet->metrics, METRICS_CLAIM, member->asked_us);
+	if (msg && !member->fleet->is_shut)
+		network_enforce(member, on_claim_enforced);
+	else
+		on_claim_enforced(member, err);
 }
 
 /* The second phase. */
@@ -345,6 +373,8 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 {
 	auto_(image_freep) struct image *image = NULL;
 	struct member_waiter *waiters = NULL;
+	struct network_wish wish = {.spec = spec};
+	struct sandbox_network network = {0};
 	struct spec final;
 	struct sandbox *row;
 	struct member *member;
@@ -352,8 +382,10 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 
 	if (fleet->is_shut)
 		(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is ending"); /* always -1 */
-	if (err.code != ERR_OK || (!image_is_host(spec->image) &&
-	                           store_image_get(fleet->store, spec->image, &image, &err) < 0)) {
+	if (err.code != ERR_OK ||
+	    (!image_is_host(spec->image) &&
+	     store_image_get(fleet->store, spec->image, &image, &err) < 0) ||
+	    network_compile(fleet, &wish, &network, &err) < 0) {
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
 		return;
 	}
@@ -362,9 +394,11 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 	spec_copy(&final, spec);
 	image_apply(image, &final);
 	if (member) {
+		member->row->network = network;
 		take_parked(member, &final, waiters);
 	} else {
 		row = sandbox_new(&final, io_real_ms());
+		row->network = network;
 		if (image)
 			row->image_id = image->id;
 		create_anew(fleet, row, waiters);
@@ -372,8 +406,19 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 	spec_done(&final);
 }
 
+/* Environments are resolved at each start. */
+static int compile_again(struct member *member, struct sandbox_network *ret, struct err *err)
+{
+	const struct sandbox *row = member->row;
+	struct network_wish wish = {&row->spec, &row->network.approved, row->network.generation,
+	                            false};
+
+	return network_compile(member->fleet, &wish, ret, err);
+}
+
 void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_sandbox, void *ctx)
 {
+	struct sandbox_network network = {0};
 	struct member *member;
 	struct err err = {0};
 
@@ -381,9 +426,13 @@ void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_s
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
 		return;
 	}
-	if (step_apply(member, SANDBOX_EVENT_START, &err) < 0) {
+	if (compile_again(member, &network, &err) < 0 ||
+	    step_apply(member, SANDBOX_EVENT_START, &err) < 0) {
+		sandbox_network_done(&network);
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
 	} else {
+		sandbox_network_done(&member->row->network);
+		member->row->network = network;
 		leftover_forget(fleet, id);
 		member->is_restart = true;
 		member->row->ended_ms = 0;

@@ -43,6 +43,10 @@ void note_sandbox(struct event *ret, enum event_kind kind, const struct sandbox 
 	}
 	if (kind == EVENT_SANDBOX_RUNNING)
 		json_object_set_new(data, "degraded", json_boolean(sandbox->is_degraded));
+	if (kind == EVENT_SANDBOX_RUNNING && sandbox->network.fingerprint) {
+		put_text(data, "network", sandbox->spec.network);
+		put_text(data, "fingerprint", sandbox->network.fingerprint);
+	}
 	if (kind == EVENT_SANDBOX_EXTENDED && sandbox->expires_ms) {
 		char text[32];
 
@@ -61,6 +65,24 @@ void note_limit(struct event *ret, const struct sandbox *sandbox, const char *re
 	put_text(data, "reason", reason);
 	put_text(data, "detail", detail);
 	finish(ret, EVENT_SANDBOX_LIMIT, &sandbox->id, data);
+}
+
+void note_network(struct event *ret, const struct sandbox *sandbox, json_t *data)
+{
+	finish(ret, EVENT_SANDBOX_NETWORK, &sandbox->id, data);
+}
+
+void note_policy(struct event *ret, const struct sandbox *sandbox)
+{
+	json_t *data = json_object();
+
+	put_text(data, "environment", sandbox->spec.network);
+	put_text(data, "level", sandbox->network.level);
+	put_text(data, "mode", sandbox->network.mode);
+	put_text(data, "fingerprint", sandbox->network.fingerprint);
+	json_object_set_new(data, "generation",
+	                    json_integer((json_int_t)sandbox->network.generation));
+	finish(ret, EVENT_SANDBOX_POLICY, &sandbox->id, data);
 }
 
 void note_exec(struct event *ret, enum event_kind kind, const struct exec *exec)

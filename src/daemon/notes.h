@@ -8,12 +8,16 @@
 struct environment;
 struct exec;
 struct image;
+struct json_t;
 struct sandbox;
 
 /* Fill *ret (event_done afterwards). */
 void note_sandbox(struct event *ret, enum event_kind kind, const struct sandbox *sandbox);
 void note_limit(struct event *ret, const struct sandbox *sandbox, const char *reason,
                 const char *detail);
+/* Takes the data. */
+void note_network(struct event *ret, const struct sandbox *sandbox, struct json_t *data);
+void note_policy(struct event *ret, const struct sandbox *sandbox);
 void note_exec(struct event *ret, enum event_kind kind, const struct exec *exec);
 void note_image(struct event *ret, enum event_kind kind, const struct image *image);
 void note_environment(struct event *ret, enum event_kind kind,

@@ -10,18 +10,19 @@
 enum {
 	LAUNCH_MS = 60 * 1000,
 	BIND_MS = 15 * 1000,
+	EGRESS_MS = 15 * 1000,
 	REAP_MS = 120 * 1000,
 	LIST_MS = 30 * 1000,
 	DISK_MS = 180 * 1000
 };
 
 /* Below what the broker allows (broker/ops.def). */
-enum { LAUNCHES = 32, BINDS = 32, REAPS = 64 };
+enum { LAUNCHES = 32, BINDS = 32, REAPS = 64, EGRESSES = 8 };
 
 struct native {
 	struct runtime runtime; /* first */
 	struct broker_call *broker;
-	struct gate launches, binds, reaps;
+	struct gate launches, binds, reaps, egresses;
 };
 
 static struct native *native_of(struct runtime *runtime)
@@ -202,6 +203,23 @@ static void native_reap(struct runtime *runtime, const char *id, bool keep_files
 	gate_call(&native_of(runtime)->reaps, number, &out, REAP_MS, on_reaped, reap);
 }
 
+/* --- egress --- */
+
+static void native_egress(struct runtime *runtime, const char *id, uint64_t generation,
+                          const struct strings *cidrs, runtime_on_reaped on_done, void *ctx)
+{
+	auto_wire_out struct wire_out out = {0};
+	uint64_t number = peer_begin(peer_of(runtime), &out, WIRE_OP_EGRESS);
+	struct reap *told = mem_new(struct reap);
+
+	*told = (struct reap){on_done, ctx};
+	wire_put_str(&out, FIELD_SANDBOX, id);
+	wire_put_u64(&out, FIELD_GENERATION, generation);
+	for (size_t i = 0; i < cidrs->count; i++)
+		wire_put_str(&out, FIELD_CIDR, cidrs->items[i]);
+	gate_call(&native_of(runtime)->egresses, number, &out, EGRESS_MS, on_reaped, told);
+}
+
 /* --- list: page by page --- */
 
 struct list {
@@ -319,6 +337,7 @@ static const struct runtime_ops native_ops = {
 	.reap = native_reap,
 	.list = native_list,
 	.measure = native_measure,
+	.egress = native_egress,
 	.free = native_free,
 };
 
@@ -331,6 +350,7 @@ struct runtime *runtime_native_new(struct broker_call *broker)
 	gate_init(&native->launches, broker_call_peer(broker), LAUNCHES);
 	gate_init(&native->binds, broker_call_peer(broker), BINDS);
 	gate_init(&native->reaps, broker_call_peer(broker), REAPS);
+	gate_init(&native->egresses, broker_call_peer(broker), EGRESSES);
 	return &native->runtime;
 }
 

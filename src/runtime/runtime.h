@@ -54,6 +54,10 @@ struct runtime_ops {
 	 * long as there are files. */
 	void (*measure)(struct runtime *runtime, const char *id, runtime_on_measured on_measured,
 	                void *ctx);
+	/* Which ranges of addresses that no sandbox reaches are open for this one, from this
+	 * generation of its policy on; before the keeper is told. */
+	void (*egress)(struct runtime *runtime, const char *id, uint64_t generation,
+	               const struct strings *cidrs, runtime_on_reaped on_done, void *ctx);
 	void (*free)(struct runtime *runtime);
 };
 
