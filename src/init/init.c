@@ -282,13 +282,20 @@ static void on_spawn_on(struct init *init, const struct wire_msg *msg, struct wi
 	fd_closep(&init->gate);
 }
 
+/* Its end brings about the next one. */
+static void on_spawn_dead(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	if (init->spawner > 0)
+		(void)kill(init->spawner, SIGKILL);
+}
+
 static const struct {
 	enum wire_type type;
 	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
 } requests[] = {
 	{WIRE_I_KILL_TREE, on_kill_tree}, {WIRE_I_KILL_STRAYS, on_kill_strays},
 	{WIRE_I_SIGNAL, on_signal_group}, {WIRE_I_SIGNAL_ALL, on_signal_all},
-	{WIRE_I_SPAWN_ON, on_spawn_on},
+	{WIRE_I_SPAWN_ON, on_spawn_on},   {WIRE_I_SPAWN_DEAD, on_spawn_dead},
 };
 
 static void answer(struct init *init, const struct wire_msg *msg)

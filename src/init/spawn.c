@@ -200,7 +200,11 @@ static void send_started(const struct command *command, pid_t leader)
 	             (uint64_t)getpid()); /* the shim itself: top of the tree */
 	if (command->is_tty)
 		wire_put_fd(&out, command->master);
-	(void)!wire_send(command->status, &out); /* as above */
+	if (wire_send(command->status, &out) >= 0)
+		return;
+	/* Nobody waits for it any more. */
+	(void)kill(leader, SIGKILL);
+	_exit(1);
 }
 
 static NORETURN void shim_fail(const struct command *command, const struct err *err)
@@ -345,6 +349,10 @@ static NORETURN void shim(struct wire_msg *msg, int prepared)
 		(void)err_sys(&err, -prepared, "prepare the command");
 		shim_fail(&command, &err);
 	}
+	/* It may have waited long for somebody who starts it. */
+	struct pollfd keeper = {.fd = command.status, .events = POLLIN};
+	if (poll(&keeper, 1, 0) > 0 && keeper.revents & (POLLHUP | POLLERR))
+		_exit(0);
 	if (parse_command(&command, msg, &err) < 0)
 		shim_fail(&command, &err);
 	pid_t leader = give_birth(&command);

@@ -21,6 +21,8 @@
 enum {
 	FREEZE_TIMEOUT_MS = 500,
 	KILL_AGAIN_MS = 1000,
+	START_AGAIN_MS = 5000, /* then somebody else shall start it */
+	START_MS = 15000,
 	KILLS_BELOW_SHIM = 3,
 	OOM_EXIT_CODE = 128 + SIGKILL,
 	ARGV_KEPT_BYTES = 2048, /* of one exec: a list of all must fit LIMIT_KEEPER_QUEUE_BYTES */
@@ -56,6 +58,7 @@ static void exec_free(struct exec *exec)
 	loop_remove(&exec->status);
 	fd_closep(&exec->status_fd);
 	loop_timer_stop(&exec->timeout);
+	loop_timer_stop(&exec->start);
 	free_list(exec->argv);
 	free(exec);
 }
@@ -244,6 +247,37 @@ static void on_timeout(struct loop_timer *timer, void *ctx)
 	loop_timer_in(exec->keeper->loop, timer, KILL_AGAIN_MS, on_timeout, exec);
 }
 
+static void answer_start(struct exec *exec, const struct err *err);
+
+static void on_start_late(struct loop_timer *timer, void *ctx)
+{
+	struct exec *exec = ctx;
+	struct err err = {0};
+	(void)err_set(&err, ERR_UNAVAILABLE,
+	              "the command did not start in %d s: the sandbox is too busy, or something in "
+	              "it stops what starts commands",
+	              START_MS / 1000); /* always -1 */
+	answer_start(exec, &err);
+	exec_forget(exec);
+}
+
+/* Nobody took it: the spawner has no turn, or was stopped, which the workload can do where it has
+ * the same id. Another one finds in the socket what this one did not take. */
+static void on_start_slow(struct loop_timer *timer, void *ctx)
+{
+	struct exec *exec = ctx;
+	struct keeper *keeper = exec->keeper;
+	loop_timer_in(keeper->loop, timer, START_MS - START_AGAIN_MS, on_start_late, exec);
+	if (io_boot_ms() - keeper->respawned_ms < START_AGAIN_MS)
+		return; /* it has had no time yet */
+	keeper->respawned_ms = io_boot_ms();
+	log_warn("a command does not start, trying another spawner",
+	         LOG_STR("sandbox", keeper->slot.id), LOG_STR("exec", exec->id));
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_SPAWN_DEAD, 0);
+	(void)!wire_send(keeper->launch.control[0], &out); /* a dead init shows by its pidfd */
+}
+
 int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
                struct err *err)
 {
@@ -270,6 +304,7 @@ int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 			               "the sandbox is too busy to start a command");
 		return err_sys(err, -r, "start the command");
 	}
+	loop_timer_in(keeper->loop, &exec->start, START_AGAIN_MS, on_start_slow, exec);
 	uint64_t timeout_ms = wire_u64(msg, FIELD_TIMEOUT_MS, 0);
 	if (timeout_ms > 0)
 		loop_timer_in(keeper->loop, &exec->timeout, timeout_ms, on_timeout, exec);
@@ -313,6 +348,7 @@ static void on_started(struct exec *exec, struct wire_msg *msg)
 	exec->shim = (pid_t)wire_u64(msg, FIELD_ENTRIES, 0);
 	int r = take_terminal(exec, msg);
 	exec->state = EXEC_RUNNING;
+	loop_timer_stop(&exec->start);
 	if (r >= 0)
 		r = relay_watch(exec);
 	struct err err = {0};

@@ -66,6 +66,7 @@ struct exec {
 	struct exec_stream streams[2];
 	struct outlog_writer log;
 	struct loop_timer timeout;
+	struct loop_timer start; /* until it has started: first another spawner, then no more */
 	uint64_t rate_limit, rate_tokens,
 		rate_at_ms;      /* output bytes per second; UINT64_MAX: no limit */
 	struct loop_timer again; /* looks whether it may be read: over the rate, or no memory */
@@ -94,7 +95,8 @@ struct keeper {
 	size_t exec_count;
 	struct meter meter;
 	struct sampled sampled;
-	unsigned int holds; /* who wants the work group frozen */
+	uint64_t respawned_ms; /* init was told to make another spawner */
+	unsigned int holds;    /* who wants the work group frozen */
 	bool is_frozen;
 	struct loop_timer sample, deadline, stop, accept_again;
 	uint8_t *bytes;        /* one received message */

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Daemon, cgroupMounts, isRoot, ordinaryUser, probeBin, run, clocheBin } from './lib.mjs';
+import { Daemon, cgroupMounts, isRoot, ordinaryUser, probeBin, run, clocheBin, sleep, until } from './lib.mjs';
 
 const needsRoot = isRoot ? false : 'needs root to become an ordinary user';
 
@@ -91,6 +91,40 @@ describe('rootless', { skip: needsRoot }, () => {
 				assert.deepEqual(broken.filter((line) => !shared.test(line)), [], topic);
 				assert.match(result.stdout, /\d+ attempts/, result.stderr);
 			}
+			await cloche.stop();
+		} finally {
+			await cloche.discard();
+		}
+	});
+
+	test('what stops the starter of commands does not stop commands for ever', { timeout: 120000 }, async () => {
+		const cloche = await Daemon.start({ user: ordinaryUser });
+		try {
+			const { id, isolation } = await cloche.create({ degraded: true });
+			assert.equal(isolation.uids, 1);
+			const stop = (names) => `for p in /proc/[0-9]*; do case "$(cat $p/comm 2>/dev/null)" in ${names}) kill -STOP \${p#/proc/};; esac; done`;
+			// Once: another one takes its place, and the command starts.
+			await cloche.exec(id, stop('cloche-spawn'));
+			assert.equal((await cloche.exec(id, 'echo again')).stdout, 'again\n');
+			assert.equal((await cloche.exec(id, 'echo at once')).stdout, 'at once\n');
+			// All the time: it fails and says so, and the sandbox can still be stopped.
+			const { id: stopper } = await cloche.exec(id, ['python3', '-c', [
+				'import os, signal',
+				'while True:',
+				'    for pid in filter(str.isdigit, os.listdir("/proc")):',
+				'        try:',
+				'            if open(f"/proc/{pid}/comm").read().strip() == "cloche-spawn": os.kill(int(pid), signal.SIGSTOP)',
+				'        except OSError: pass',
+			].join('\n')], { background: true });
+			await sleep(500);
+			const start = Date.now();
+			const failed = await cloche.api('POST', `/sandboxes/${id}/execs`, { shell: 'echo never' });
+			assert.equal(failed.status, 503, `${failed.status} ${failed.bytes}`);
+			assert.match(failed.body.detail, /did not start in 15 s/);
+			assert.ok(Date.now() - start < 40000, `${Date.now() - start} ms`);
+			await cloche.get('POST', `/sandboxes/${id}/execs/${stopper}/kill`);
+			await until(async () => (await cloche.exec(id, 'echo back').catch(() => ({}))).stdout === 'back\n', 'it is usable again', 60000);
+			await cloche.get('POST', `/sandboxes/${id}/stop`, {});
 			await cloche.stop();
 		} finally {
 			await cloche.discard();
