@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -28,6 +29,8 @@
 #include "os/caps.h"
 #include "os/tty.h"
 #include "wire/wire.h"
+
+enum { SEND_TRIES = 200, SEND_AGAIN_MS = 10 };
 
 static const char default_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -177,6 +180,19 @@ static int run_command(void *ctx)
 
 /* --- the shim --- */
 
+/* The keeper waits for this word and for nothing else: without memory to send it, it is sent as
+ * soon as there is some. */
+static int send_surely(int sock, const struct wire_out *out)
+{
+	static const struct timespec pause = {.tv_nsec = SEND_AGAIN_MS * 1000 * 1000};
+	int r = wire_send(sock, out);
+	for (int i = 0; i < SEND_TRIES && r < 0 && r != -EPIPE && r != -ECONNRESET; i++) {
+		(void)nanosleep(&pause, NULL); /* woken early it only tries early */
+		r = wire_send(sock, out);
+	}
+	return r;
+}
+
 static void send_status(const struct command *command, enum wire_type type, int status,
                         const struct err *err)
 {
@@ -188,10 +204,10 @@ static void send_status(const struct command *command, enum wire_type type, int 
 		wire_put_u64(&out, FIELD_SIGNAL, (uint64_t)WTERMSIG(status));
 	else
 		wire_put_u64(&out, FIELD_EXIT_CODE, (uint64_t)WEXITSTATUS(status));
-	(void)!wire_send(command->status, &out); /* the keeper also sees the socket close */
+	(void)!send_surely(command->status, &out); /* the keeper also sees the socket close */
 }
 
-static void send_started(const struct command *command, pid_t leader)
+static int send_started(const struct command *command, pid_t leader)
 {
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_STARTED, 0);

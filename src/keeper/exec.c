@@ -434,6 +434,7 @@ static void on_exited(struct exec *exec, const struct wire_msg *msg)
 /* The shim went without a word: killed together with its command, or the sandbox ended. */
 static void on_vanished(struct exec *exec)
 {
+	struct keeper *keeper = exec->keeper;
 	struct err err = {0};
 	if (exec->state == EXEC_STARTING) {
 		(void)err_set(&err, ERR_UNAVAILABLE,
@@ -441,10 +442,11 @@ static void on_vanished(struct exec *exec)
 		              "killed (out of memory?)");
 		answer_start(exec, &err);
 		exec_forget(exec);
+		kill_strays(keeper); /* it may have come as far as a command */
 		return;
 	}
 	exec->exit_signal = SIGKILL;
-	kill_strays(exec->keeper);
+	kill_strays(keeper);
 	exec_finish(exec);
 }
 

@@ -60,6 +60,8 @@ export async function fullDiskInside() {
 			]);
 			const statuses = reasons(answers);
 			points += statuses.length;
+			const said = answers[4];
+			assert.ok(said?.status !== 200 || said.body.stdout === 'full\n' || said.body.truncated, `what could not be kept is said: ${said?.bytes}`);
 			assert.ok(statuses.includes(507), `no space is said: ${statuses} ${answers.map((answer) => answer?.bytes)}`);
 			assert.equal((await daemon.get('GET', '/sandboxes/before')).state, 'running', `reading goes on\n${daemon.log.slice(-3000)}`);
 			fs.rmSync(path.join(daemon.state, 'filler'));
@@ -94,7 +96,7 @@ export async function fullDisk(report) {
 
 /* --- no descriptors --- */
 
-const ROLES = ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks', 'cloche-keeper'];
+const ROLES = ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks', 'cloche-keeper', 'cloche-spawn', 'cloche-shim'];
 const ROOMS = Array.from({ length: 12 }, (_, i) => i);
 
 /** The daemon and the broker run out of descriptors, and have some again. */
@@ -141,44 +143,46 @@ export async function noDescriptors(report, { rooms = ROOMS, roles = ROLES } = {
 
 /** SIGSTOP for a while: deadlines hold meanwhile, and nothing is done twice afterwards. */
 export async function pause(report, { seconds = 60 } = {}) {
-	for (const role of ['cloched', 'cloche:broker']) {
-		const daemon = await HurtDaemon.start();
-		const label = `${role} stands still for ${seconds} s`;
-		try {
-			const ttl = await daemon.create({ ttl: seconds * 500 });
-			const { id } = await daemon.create();
-			const ticking = await daemon.exec(id, 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.1; done', { background: true });
-			const late = await daemon.exec(id, 'sleep 1000', { background: true, timeoutMs: seconds * 500 });
-			const { pid } = daemon.processes(role)[0];
-			process.kill(pid, 'SIGSTOP');
-			const asked = Array.from({ length: 3 }, (_, i) => daemon.ask('POST', '/sandboxes', { name: `queued${i}` }, { ms: seconds * 1000 + 60000 }));
-			await sleep(seconds * 1000);
-			process.kill(pid, 'SIGCONT');
-			assert.deepEqual(reasons(await Promise.all(asked)), [201, 201, 201], 'who waited is served');
-			const rows = await daemon.assertKnown();
-			assert.deepEqual(rows.map((row) => row.name ?? '').filter(Boolean).sort(), ['queued0', 'queued1', 'queued2'], 'once each');
-			const ended = await until(async () => {
-				const row = await daemon.get('GET', `/sandboxes/${ttl.id}`);
-				return row.state === 'stopped' && row;
-			}, 'the time to live is over');
-			assert.equal(ended.endReason, 'ttl');
-			const exec = await until(async () => {
-				const one = await daemon.get('GET', `/sandboxes/${id}/execs/${late.id}`);
-				return one.state === 'ended' && one;
-			}, 'the command is over');
-			assert.equal(exec.reason, 'timeout');
-			const { bytes } = await daemon.api('GET', `/sandboxes/${id}/execs/${ticking.id}/output`);
-			const ticks = String(bytes).trim().split('\n').map(Number);
-			assert.deepEqual(ticks, ticks.map((_, i) => i + 1), 'no gap, no repeat');
-			assert.ok(ticks.length > seconds * 4, 'it ticked on meanwhile');
-			await daemon.clear();
-			await daemon.end();
-			report.add(label, 6);
-		} catch (error) {
-			report.fail(label, error);
-		} finally {
-			await daemon.discard();
-		}
+	await Promise.all(['cloched', 'cloche:broker'].map((role) => standStill(report, role, seconds)));
+}
+
+async function standStill(report, role, seconds) {
+	const daemon = await HurtDaemon.start();
+	const label = `${role} stands still for ${seconds} s`;
+	try {
+		const ttl = await daemon.create({ ttl: seconds * 500 });
+		const { id } = await daemon.create();
+		const ticking = await daemon.exec(id, 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.1; done', { background: true });
+		const late = await daemon.exec(id, 'sleep 1000', { background: true, timeoutMs: seconds * 500 });
+		const { pid } = daemon.processes(role)[0];
+		process.kill(pid, 'SIGSTOP');
+		const asked = Array.from({ length: 3 }, (_, i) => daemon.ask('POST', '/sandboxes', { name: `queued${i}` }, { ms: seconds * 1000 + 60000 }));
+		await sleep(seconds * 1000);
+		process.kill(pid, 'SIGCONT');
+		assert.deepEqual(reasons(await Promise.all(asked)), [201, 201, 201], 'who waited is served');
+		const rows = await daemon.assertKnown();
+		assert.deepEqual(rows.map((row) => row.name ?? '').filter(Boolean).sort(), ['queued0', 'queued1', 'queued2'], 'once each');
+		const ended = await until(async () => {
+			const row = await daemon.get('GET', `/sandboxes/${ttl.id}`);
+			return row.state === 'stopped' && row;
+		}, 'the time to live is over');
+		assert.equal(ended.endReason, 'ttl');
+		const exec = await until(async () => {
+			const one = await daemon.get('GET', `/sandboxes/${id}/execs/${late.id}`);
+			return one.state === 'ended' && one;
+		}, 'the command is over');
+		assert.equal(exec.reason, 'timeout');
+		const { bytes } = await daemon.api('GET', `/sandboxes/${id}/execs/${ticking.id}/output`);
+		const ticks = String(bytes).trim().split('\n').map(Number);
+		assert.deepEqual(ticks, ticks.map((_, i) => i + 1), 'no gap, no repeat');
+		assert.ok(ticks.length > seconds * 4, 'it ticked on meanwhile');
+		await daemon.clear();
+		await daemon.end();
+		report.add(label, 6);
+	} catch (error) {
+		report.fail(label, error);
+	} finally {
+		await daemon.discard();
 	}
 }
 

@@ -23,6 +23,7 @@ class Slot {
 		this.states = new Set(['absent']);
 		this.lines = [0, 0]; // of the log: at least, at most
 		this.contents = new Set([null]); // of the file
+		this.labels = new Set(['{}']); // as text
 	}
 }
 
@@ -75,10 +76,10 @@ class Worker {
 		const slot = this.pick(this.slots);
 		const state = slot.states.size > 1 ? await this.look(slot) : [...slot.states][0];
 		const verbs = {
-			absent: ['create', 'create', 'missing'],
-			running: ['exec', 'exec', 'exec', 'write', 'read', 'count', 'stop', 'rm', 'rename', 'again', 'info'],
-			stopped: ['start', 'refusedExec', 'rm', 'rename', 'info'],
-			failed: ['rm'],
+			absent: ['create', 'create', 'race', 'missing'],
+			running: [...'exec exec exec write read count stop rm rename again info'.split(' '), ...'label both later extend listed lose stopBoth'.split(' ')],
+			stopped: ['start', 'refusedExec', 'refusedWrite', 'rm', 'rename', 'info', 'label', 'listed', 'again'],
+			failed: ['rm', 'start', 'refusedExec', 'info'],
 		};
 		const verb = this.pick(verbs[state]);
 		try {
@@ -101,6 +102,17 @@ class Worker {
 		slot.states = new Set(['running']);
 	}
 
+	/** Two at once with one name: one gets it. */
+	async race(slot) {
+		const answers = await Promise.all([1, 2].map(() => this.ask('POST', '/sandboxes', { name: slot.name })));
+		const won = answers.filter((answer) => answer?.status === 201);
+		assert.ok(won.length <= 1, 'one name, one sandbox');
+		for (const answer of answers) assert.ok(isCut(answer) || [201, 409].includes(answer.status), `${answer?.status} ${answer?.bytes}`);
+		if (won.length) slot.id = won[0].body.id;
+		else assert.ok(answers.some(isCut), 'somebody wins');
+		slot.states = new Set(won.length ? ['running'] : ['absent', 'running', 'failed']);
+	}
+
 	async missing(slot) {
 		const answer = await this.ask(this.pick(['GET', 'DELETE']), `/sandboxes/${slot.name}`);
 		assert.ok(isCut(answer) || answer.status === 404, String(answer?.bytes));
@@ -116,11 +128,12 @@ class Worker {
 		if (isCut(answer)) return;
 		assert.equal(answer.body.id, slot.id);
 		assert.ok(slot.states.has(answer.body.state), `${answer.body.state}, not ${[...slot.states]}`);
+		assert.ok(slot.labels.has(JSON.stringify(answer.body.labels ?? {})), `labels ${JSON.stringify(answer.body.labels)}, not ${[...slot.labels]}`);
 	}
 
 	async exec(slot) {
-		const answer = await this.ask('POST', `/sandboxes/${slot.id}/execs`, { shell: 'echo line >> /workspace/log; echo said' });
 		slot.lines[1]++;
+		const answer = await this.ask('POST', `/sandboxes/${slot.id}/execs`, { shell: 'echo line >> /workspace/log; echo said' });
 		if (isCut(answer)) return;
 		assert.equal(answer.status, 200, String(answer.bytes));
 		assert.equal(answer.body.stdout, 'said\n');
@@ -128,16 +141,101 @@ class Worker {
 		slot.lines[0]++;
 	}
 
+	/** Verbs of one sandbox at the same time. */
+	async both(slot) {
+		await Promise.all([this.exec(slot), this.write(slot), this.count(slot, 1), this.info(slot)]);
+	}
+
+	/** A stop beside a stop and a look: both stops are answered with the end. */
+	async stopBoth(slot) {
+		slot.states = new Set(['running', 'stopping', 'stopped']);
+		const answers = await Promise.all([
+			this.ask('POST', `/sandboxes/${slot.id}/stop`, { graceMs: 20 }),
+			this.ask('POST', `/sandboxes/${slot.id}/stop`, { graceMs: 10 }),
+			this.info(slot),
+		]);
+		const told = answers.slice(0, 2).filter((answer) => !isCut(answer));
+		for (const answer of told) assert.ok(answer.body.state === 'stopped' || answer.status === 409, String(answer.bytes));
+		assert.ok(told.length < 2 || told.some((answer) => answer.status === 200), 'one of them stopped it');
+		slot.states = new Set(told.some((answer) => answer.status === 200) ? ['stopped'] : ['running', 'stopped']);
+		this.afterEnd(slot);
+	}
+
+	/** In the background: its end is known later, with its output. */
+	async later(slot) {
+		const answer = await this.ask('POST', `/sandboxes/${slot.id}/execs`, { shell: 'echo line >> /workspace/log; echo later; exit 7', background: true });
+		slot.lines[1]++;
+		if (isCut(answer)) return;
+		assert.equal(answer.status, 201, String(answer.bytes));
+		const route = `/sandboxes/${slot.id}/execs/${answer.body.id}`;
+		let exec;
+		for (let i = 0; i < 600 && exec?.body?.state !== 'ended'; i++) {
+			await sleep(10);
+			exec = await this.ask('GET', route);
+		}
+		assert.deepEqual([exec?.body?.state, exec?.body?.exitCode], ['ended', 7], String(exec?.bytes));
+		slot.lines[0]++;
+		const output = await this.ask('GET', `${route}/output`);
+		if (!isCut(output)) assert.equal(String(output.bytes), 'later\n');
+	}
+
+	/** Its keeper dies: it is lost, and says so. */
+	async lose(slot) {
+		const { keeper } = this.model.daemon.pidsOf(slot.id);
+		if (!keeper) return;
+		process.kill(keeper, 'SIGKILL');
+		slot.states = new Set(['running', 'failed']);
+		for (let i = 0; i < 400 && slot.states.has('running'); i++) {
+			const answer = await this.ask('GET', `/sandboxes/${slot.id}`);
+			if (!isCut(answer) && answer.body.state === 'failed') {
+				assert.equal(answer.body.endReason, 'lost');
+				slot.states = new Set(['failed']);
+			}
+			await sleep(25);
+		}
+		assert.deepEqual([...slot.states], ['failed'], 'it is said to be lost');
+		this.afterEnd(slot);
+	}
+
+	async label(slot) {
+		const labels = { n: String(Math.floor(this.chance() * 1000)) };
+		const answer = await this.ask('PATCH', `/sandboxes/${slot.id}`, { labels });
+		if (isCut(answer)) return void slot.labels.add(JSON.stringify(labels));
+		assert.equal(answer.status, 200, String(answer.bytes));
+		slot.labels = new Set([JSON.stringify(labels)]);
+	}
+
+	async extend(slot) {
+		const answer = await this.ask('PATCH', `/sandboxes/${slot.id}`, { ttl: 3600000 });
+		if (!isCut(answer)) assert.ok(Date.parse(answer.body.expiresAt) > Date.now() + 3000000, String(answer.bytes));
+	}
+
+	/** The list has it once, as it is. */
+	async listed(slot) {
+		const answer = await this.ask('GET', '/sandboxes?limit=200');
+		if (isCut(answer)) return;
+		const found = answer.body.items.filter((row) => row.id === slot.id);
+		assert.equal(found.length, 1, 'once in the list');
+		assert.ok(slot.states.has(found[0].state), `${found[0].state}, not ${[...slot.states]}`);
+	}
+
+	async refusedWrite(slot) {
+		const answer = await this.ask('PUT', `/sandboxes/${slot.id}/files?path=/workspace/file`, 'x');
+		assert.ok(isCut(answer) || answer.status === 409, `${answer?.status}`);
+	}
+
 	async refusedExec(slot) {
 		const answer = await this.ask('POST', `/sandboxes/${slot.id}/execs`, { shell: 'true' });
 		assert.ok(isCut(answer) || answer.status === 409, `${answer?.status}`);
 	}
 
-	async count(slot) {
+	/** `busy`: commands that add lines at the same time. */
+	async count(slot, busy = 0) {
+		const least = slot.lines[0];
 		const answer = await this.ask('POST', `/sandboxes/${slot.id}/execs`, { shell: 'cat /workspace/log 2>/dev/null | wc -l' });
 		if (isCut(answer)) return;
 		const found = Number(answer.body.stdout);
-		assert.ok(found >= slot.lines[0] && found <= slot.lines[1], `${found} lines, not ${slot.lines}`);
+		assert.ok(found >= least && found <= slot.lines[1] + busy, `${found} lines, not ${slot.lines}`);
 	}
 
 	async write(slot) {
@@ -173,7 +271,7 @@ class Worker {
 	async start(slot) {
 		const answer = await this.ask('POST', `/sandboxes/${slot.id}/start`);
 		if (!isCut(answer)) assert.equal(answer.body.state, 'running', String(answer.bytes));
-		slot.states = new Set(isCut(answer) ? ['running', 'stopped', 'failed'] : ['running']);
+		slot.states = new Set(isCut(answer) ? [...slot.states, 'running', 'stopped', 'failed'] : ['running']);
 		this.afterEnd(slot);
 	}
 

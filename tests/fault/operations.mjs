@@ -61,7 +61,8 @@ export const operations = {
 			assert.ok(items.length <= 1, 'one exec');
 			// with its sandbox a command is lost, too, and its answer says so
 			if (promised(answer) && !isKilled && !(mayLose && answer.body.reason === 'lost')) {
-				assert.equal(answer.body.stdout, 'said\n', String(answer.bytes));
+				const isShort = mayLose && answer.body.truncated && 'said\n'.startsWith(answer.body.stdout);
+				assert.ok(answer.body.stdout === 'said\n' || isShort, String(answer.bytes));
 				assert.equal(items.length, 1, 'what was promised is there');
 			}
 			if (row.state !== 'running') return;
