@@ -202,16 +202,21 @@ static json_t *mounts_of(const struct spec *spec)
 	return items;
 }
 
+static void put_network(json_t *object, const struct spec *spec)
+{
+	json_object_set_new(object, "network", encode_text(spec->network));
+	json_object_set_new(object, "networkMode", encode_text(spec->network_mode));
+	json_object_set_new(object, "allow", list_of(&spec->allow));
+	json_object_set_new(object, "allowCidrs", list_of(&spec->allow_cidrs));
+}
+
 static void put_spec(json_t *object, const struct spec *spec)
 {
 	json_object_set_new(object, "runtime", encode_text(spec->runtime));
 	json_object_set_new(object, "image", encode_text(spec->image));
 	json_object_set_new(object, "user", encode_text(spec->user));
 	json_object_set_new(object, "cwd", encode_text(spec->cwd));
-	json_object_set_new(object, "network", encode_text(spec->network));
-	json_object_set_new(object, "networkMode", encode_text(spec->network_mode));
-	json_object_set_new(object, "allow", list_of(&spec->allow));
-	json_object_set_new(object, "allowCidrs", list_of(&spec->allow_cidrs));
+	put_network(object, spec);
 	json_object_set_new(object, "env", names_of(&spec->env));
 	json_object_set_new(object, "limits", limits_of(&spec->limits));
 	json_object_set_new(object, "ttlMs", spec->ttl_ms ? number_of(spec->ttl_ms) : json_null());
@@ -236,6 +241,10 @@ json_t *encode_sandbox(const struct sandbox *sandbox)
 	json_object_set_new(object, "name", encode_text(spec->name));
 	json_object_set_new(object, "state", json_string(sandbox_state_name(sandbox->state)));
 	json_object_set_new(object, "profile", encode_text(spec->profile));
+	json_object_set_new(object, "owner",
+	                    json_string(spec->owner ? spec->owner : ACCESS_OPERATOR));
+	json_object_set_new(object, "team", json_string(spec->team ? spec->team : ACCESS_TEAM));
+	json_object_set_new(object, "visibility", json_string(visibility_name(spec->visibility)));
 	put_spec(object, spec);
 	json_object_set_new(object, "labels", map_of(&spec->labels));
 	json_object_set_new(object, "hostname", encode_text(spec->hostname));
@@ -250,6 +259,15 @@ json_t *encode_sandbox(const struct sandbox *sandbox)
 	json_object_set_new(object, "isolation", isolation_of(&sandbox->mechanisms));
 	json_object_set_new(object, "meters", meters_of(&sandbox->meters));
 	json_object_set_new(object, "networkPolicy", policy_of(&sandbox->network));
+	return object;
+}
+
+json_t *encode_network(const struct sandbox *sandbox)
+{
+	json_t *object = json_object();
+
+	put_network(object, &sandbox->spec);
+	json_object_set_new(object, "policy", policy_of(&sandbox->network));
 	return object;
 }
 

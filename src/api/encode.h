@@ -17,6 +17,8 @@ struct sandbox;
 struct strings;
 
 json_t *encode_sandbox(const struct sandbox *sandbox);
+/* Its environment and policy alone. */
+json_t *encode_network(const struct sandbox *sandbox);
 json_t *encode_exec(const struct exec *exec);
 json_t *encode_image(const struct image *image);
 /* The image that is no row. */

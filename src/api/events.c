@@ -26,6 +26,7 @@ static int after_of(const struct call *call, uint64_t *ret, struct err *err)
 static void answer_page(struct call *call, const char *sandbox)
 {
 	struct event_filter filter = {.sandbox = sandbox,
+	                              .kind = sandbox ? call_query(call, "kind", NULL) : NULL,
 	                              .limit = call_query_u64(call, "limit", 0)};
 	struct event_page page = {0};
 	char cursor[24] = "";
@@ -57,6 +58,7 @@ static void answer_page(struct call *call, const char *sandbox)
 struct feed {
 	struct sse *sse;
 	struct hub_follower follower;
+	char *kind; /* only these; NULL: all */
 };
 
 static bool send_one(uint64_t number, const char *kind, const char *json, void *ctx)
@@ -64,6 +66,8 @@ static bool send_one(uint64_t number, const char *kind, const char *json, void *
 	struct feed *feed = ctx;
 	char id[24];
 
+	if (feed->kind && !str_eq(feed->kind, kind))
+		return true;
 	(void)snprintf(id, sizeof(id), "%llu", (unsigned long long)number); /* 20 digits at most */
 	return sse_send(feed->sse, id, kind, json) == 0;
 }
@@ -93,6 +97,7 @@ static void on_end(struct sse *sse, bool gone, void *ctx)
 	struct feed *feed = ctx;
 
 	hub_unfollow(&feed->follower);
+	mem_freep(&feed->kind);
 	mem_freep(&feed);
 }
 
@@ -112,6 +117,8 @@ static void answer_stream(struct call *call, const char *sandbox)
 		return;
 	}
 	feed = mem_new(struct feed);
+	if (sandbox && call_query(call, "kind", NULL))
+		feed->kind = mem_strdup(call_query(call, "kind", NULL));
 	hub_follow(call->api->hub, &feed->follower, sandbox, after, on_news, feed);
 	feed->sse = sse_open(call->request, &ops, feed);
 	pump(feed);
