@@ -413,6 +413,7 @@ void live_release(struct member *member, const char *exec)
 static void over(struct live *live)
 {
 	struct member *member = member_ref(live->member);
+	bool has_reader = live->watches != NULL;
 
 	tell_over(live, live->row);
 	if (live->is_internal && !has_reader)
