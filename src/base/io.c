@@ -113,23 +113,30 @@ int io_read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *r
 	return read_rest(fd, max, ret, ret_len);
 }
 
-static int write_temp(int dir_fd, const char *temp, const void *bytes, size_t len, mode_t mode)
+struct content {
+	const void *bytes;
+	size_t len;
+	mode_t mode;
+	bool is_lasting; /* wait until the disk has it */
+};
+
+static int write_temp(int dir_fd, const char *temp, const struct content *content)
 {
 	auto_close int fd =
 		openat(dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	int r = io_write_all(fd, bytes, len);
-	if (r == 0 && fchmod(fd, mode) < 0)
+	int r = io_write_all(fd, content->bytes, content->len);
+	if (r == 0 && fchmod(fd, content->mode) < 0)
 		r = -errno;
-	if (r == 0 && fsync(fd) < 0)
+	if (r == 0 && content->is_lasting && fsync(fd) < 0)
 		r = -errno;
 	if (r < 0)
 		(void)unlinkat(dir_fd, temp, 0); /* the first error is the one to tell */
 	return r;
 }
 
-int io_replace_file(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
+static int replace(int dir_fd, const char *name, const struct content *content)
 {
 	if (name[0] == '\0' || strchr(name, '/'))
 		return -EINVAL;
@@ -140,7 +147,7 @@ int io_replace_file(int dir_fd, const char *name, const void *bytes, size_t len,
 	must(getrandom(&random, sizeof(random), 0) == sizeof(random));
 	char temp[256];
 	(void)snprintf(temp, sizeof(temp), ".%.200s.%016llx", name, (unsigned long long)random);
-	int r = write_temp(real_dir_fd, temp, bytes, len, mode);
+	int r = write_temp(real_dir_fd, temp, content);
 	if (r < 0)
 		return r;
 	if (renameat(real_dir_fd, temp, real_dir_fd, name) < 0) {
@@ -148,7 +155,17 @@ int io_replace_file(int dir_fd, const char *name, const void *bytes, size_t len,
 		(void)unlinkat(real_dir_fd, temp, 0); /* the first error is the one to tell */
 		return r;
 	}
-	return fsync(real_dir_fd) < 0 ? -errno : 0;
+	return content->is_lasting && fsync(real_dir_fd) < 0 ? -errno : 0;
+}
+
+int io_replace_file(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
+{
+	return replace(dir_fd, name, &(struct content){bytes, len, mode, true});
+}
+
+int io_swap_file(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
+{
+	return replace(dir_fd, name, &(struct content){bytes, len, mode, false});
 }
 
 int io_write_ctl(int dir_fd, const char *path, const char *text)

@@ -18,6 +18,9 @@ int io_read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *r
 /* Temp file + fsync + rename + fsync of the directory: readers see old or new, never half. */
 int io_replace_file(int dir_fd, const char *name, const void *bytes, size_t len,
                     mode_t mode) NODISCARD;
+/* As that without waiting for the disk: for what a power cut makes worthless anyway. */
+int io_swap_file(int dir_fd, const char *name, const void *bytes, size_t len,
+                 mode_t mode) NODISCARD;
 /* One write(2) to an existing file (kernel control files). */
 int io_write_ctl(int dir_fd, const char *path, const char *text) NODISCARD;
 int io_set_nonblock(int fd, bool on) NODISCARD;

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "keeper/procdev.h"
 #include "keeper/state.h"
 
 enum {
@@ -37,6 +38,7 @@ void keeper_warm(void)
 {
 	if (cgroup_detect(&warm_layout) < 0)
 		warm_layout = (struct cgroup_layout){0};
+	procdev_warm();
 	is_warm = true;
 }
 

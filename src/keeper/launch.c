@@ -76,9 +76,8 @@ static int record_process(struct launch *launch, const char *name, pid_t pid, st
 		return err_sys(err, -r, "read the identity of %s", name);
 	int n = snprintf(text, sizeof(text), "pid=%d\nstart=%llu\nboot=%s\n", (int)pid,
 	                 (unsigned long long)start, boot);
-	/* Replaced by rename, not synced: the boot id makes it worthless after a power cut anyway.
-	 */
-	r = io_replace_file(launch->slot->sandbox_dir, name, text, (size_t)n, 0644);
+	/* The boot id makes it worthless after a power cut. */
+	r = io_swap_file(launch->slot->sandbox_dir, name, text, (size_t)n, 0644);
 	return r < 0 ? err_sys(err, -r, "record the identity of %s", name) : 0;
 }
 
@@ -198,8 +197,8 @@ static int step_disk(struct launch *launch, struct err *err)
 	disk->bytes = slot_disk_bytes(disk->backend, disk->bytes, launch->slot->limits.memory);
 	if (disk->backend == DISK_LOOP) {
 		/* Made by mke2fs once per size; afterwards a file to copy. */
-		disk->loop_template_fd =
-			disk_loop_template(launch->slot->templates, disk->bytes, disk->inodes);
+		disk->loop_template_fd = disk_loop_template(launch->slot->templates, disk->bytes,
+		                                            disk->inodes, rootfs_fill_disk);
 		if (disk->loop_template_fd < 0)
 			return err_sys(err, -disk->loop_template_fd, "make an empty disk image");
 	}
@@ -322,9 +321,9 @@ static int step_move(struct launch *launch, struct err *err)
 	uid_t owner = launch->is_real_root ? launch->slot->range_base + INIT_ID : geteuid();
 	int r = cgroup_open_door(&launch->cgroup, CGROUP_WORK, owner, &launch->work_door);
 	if (r >= 0)
-		r = cgroup_attach(&launch->cgroup, CGROUP_INIT, launch->init_pid);
+		r = cgroup_attach(&launch->cgroup, CGROUP_OWN, launch->init_pid);
 	if (r >= 0)
-		r = cgroup_attach(&launch->cgroup, CGROUP_KEEPER, 0);
+		r = cgroup_attach(&launch->cgroup, CGROUP_OWN, 0);
 	return r < 0 ? err_sys(err, -r, "place init and keeper in their cgroups") : 0;
 }
 
@@ -344,6 +343,7 @@ static int step_isolate(struct launch *launch, struct err *err)
 	fd_closep(&launch->slot->run_dir);
 	fd_closep(&launch->slot->sandbox_dir);
 	fd_closep(&launch->userns);
+	fd_closep(&launch->rootfs.dev_fd);
 	return isolate_keeper(launch->slot, rules, count, err);
 }
 
@@ -367,7 +367,7 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 	                          .listener = -1,
 	                          .control = {-1, -1},
 	                          .spawn = {-1, -1},
-	                          .rootfs = {.disk_fd = -1},
+	                          .rootfs = {.disk_fd = -1, .dev_fd = -1},
 	                          .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
 	for (size_t i = 0; i < ARRAY_LEN(launch->work_door.procs); i++)
@@ -376,9 +376,10 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 
 void launch_done(struct launch *launch)
 {
-	int *fds[] = {&launch->userns,     &launch->out_dir,        &launch->listener,
-	              &launch->control[0], &launch->control[1],     &launch->spawn[0],
-	              &launch->spawn[1],   &launch->rootfs.disk_fd, &launch->init_pidfd};
+	int *fds[] = {&launch->userns,       &launch->out_dir,        &launch->listener,
+	              &launch->control[0],   &launch->control[1],     &launch->spawn[0],
+	              &launch->spawn[1],     &launch->rootfs.disk_fd, &launch->init_pidfd,
+	              &launch->rootfs.dev_fd};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	cgroup_done(&launch->cgroup);

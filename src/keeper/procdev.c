@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "os/mount.h"
@@ -18,7 +19,11 @@ static const char *const masked_files[] = {
 static const char *const masked_dirs[] = {"acpi", "asound", "scsi"};
 static const char *const read_only_dirs[] = {"sys", "irq", "bus", "fs"};
 
-static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
+static const struct {
+	const char *name;
+	unsigned major, minor;
+} devices[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+               {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 static const struct {
 	const char *name;
 	const char *target;
@@ -56,6 +61,8 @@ static int cover_all(int proc, const char *const *names, size_t count, bool is_d
 	for (size_t i = 0; i < count; i++) {
 		auto_close int blank = -1;
 		bool is_missing = false;
+		if (faccessat(proc, names[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+			continue;
 		int r = is_dir ? mount_new("tmpfs", "cloche", "size=0,nr_inodes=1,mode=555",
 		                           MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
 		                           &blank)
@@ -110,10 +117,18 @@ static int bind_device(int dev, const char *name)
 	return r < 0 ? r : mount_attach(node, dev, name);
 }
 
-static int fill_dev(int dev)
+static int make_node(int dev, size_t i)
+{
+	dev_t number = makedev(devices[i].major, devices[i].minor);
+	if (mknodat(dev, devices[i].name, S_IFCHR | 0666, number) < 0)
+		return -errno;
+	return fchmodat(dev, devices[i].name, 0666, 0) < 0 ? -errno : 0; /* past the umask */
+}
+
+static int fill_dev(int dev, bool with_nodes)
 {
 	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
-		int r = bind_device(dev, devices[i]);
+		int r = with_nodes ? make_node(dev, i) : bind_device(dev, devices[i].name);
 		if (r < 0)
 			return r;
 	}
@@ -126,6 +141,27 @@ static int fill_dev(int dev)
 	return 0;
 }
 
+static const char dev_options[] = "size=64k,nr_inodes=64,mode=755";
+static int warm_dev = -1;
+
+void procdev_warm(void)
+{
+	auto_close int dev = -1;
+	if (mount_new("tmpfs", "dev", dev_options, MOUNT_NOSUID | MOUNT_NOEXEC, &dev) < 0 ||
+	    fill_dev(dev, true) < 0 || mount_set_flags(dev, MOUNT_RO) < 0)
+		return;
+	warm_dev = take_fd(&dev);
+}
+
+int procdev_take_dev(void)
+{
+	int copy = -1;
+	if (warm_dev < 0 ||
+	    mount_clone(warm_dev, "", MOUNT_RO | MOUNT_NOSUID | MOUNT_NOEXEC, &copy) < 0)
+		return -1;
+	return copy;
+}
+
 /* Its pages count as memory of the sandbox but belong to no process that could be killed for them:
  * were all of it full of them, nothing could run any more. A disk in memory takes the half, this a
  * quarter. */
@@ -134,16 +170,28 @@ static void shm_size(char out[48], uint64_t memory)
 	(void)snprintf(out, 48, "size=%llu", (unsigned long long)memory / 4); /* fits */
 }
 
-static int attach_dev(int root_fd, uint64_t memory)
+/* The shared one, or one of its own with the host's nodes bound into it. */
+static int attach_nodes(int root_fd, int dev_fd, int *ret_fd)
+{
+	if (dev_fd < 0) {
+		int r = attach_type(root_fd, "dev", "tmpfs", dev_options,
+		                    MOUNT_NOSUID | MOUNT_NOEXEC, ret_fd);
+		return r < 0 ? r : fill_dev(*ret_fd, false);
+	}
+	auto_close int target = path_open_plain(root_fd, "dev", O_PATH | O_DIRECTORY, 0);
+	int r = target < 0 ? target : mount_attach_fd(dev_fd, target);
+	if (r >= 0)
+		r = *ret_fd = path_open_plain(root_fd, "dev", O_RDONLY | O_DIRECTORY, 0);
+	return MIN(r, 0);
+}
+
+static int attach_dev(int root_fd, int dev_fd, uint64_t memory)
 {
 	char shm_options[64] = "mode=1777", size[48];
 	auto_close int dev = -1;
 	auto_close int pts = -1;
 	auto_close int shm = -1;
-	int r = attach_type(root_fd, "dev", "tmpfs", "size=64k,nr_inodes=64,mode=755",
-	                    MOUNT_NOSUID | MOUNT_NOEXEC, &dev);
-	if (r >= 0)
-		r = fill_dev(dev);
+	int r = attach_nodes(root_fd, dev_fd, &dev);
 	/* The machine has some thousand terminals for all sandboxes together. */
 	if (r >= 0)
 		r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,max=128",
@@ -168,11 +216,11 @@ int procdev_resize_shm(int root_fd, uint64_t memory)
 	return mount_reconfigure(shm, size);
 }
 
-int procdev_attach(int root_fd, uint64_t memory, struct err *err)
+int procdev_attach(int root_fd, int dev_fd, uint64_t memory, struct err *err)
 {
 	int r = attach_proc(root_fd);
 	if (r < 0)
 		return err_sys(err, -r, "mount /proc");
-	r = attach_dev(root_fd, memory);
+	r = attach_dev(root_fd, dev_fd, memory);
 	return r < 0 ? err_sys(err, -r, "mount /dev") : 0;
 }

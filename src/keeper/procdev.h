@@ -4,8 +4,14 @@
 #include "base/base.h"
 #include "base/err.h"
 
-/* Mounts proc (of the caller's pid namespace) and a small /dev below root. memory is the sandbox's
- * limit: a quarter of it is the most that /dev/shm takes. */
-int procdev_attach(int root_fd, uint64_t memory, struct err *err) NODISCARD;
+/* In the zygote: one /dev for all sandboxes, read-only, whose nodes need no mount each. Where it
+ * cannot be made (nodes need real root, a copy of it Linux 6.15) each sandbox gets one of its own.
+ */
+void procdev_warm(void);
+/* In the keeper: a detached copy of that, or -1. The caller closes it. */
+int procdev_take_dev(void);
+/* Mounts proc (of the caller's pid namespace) and a small /dev below root: dev_fd, or if that is -1
+ * a new one. memory is the sandbox's limit: a quarter of it is the most that /dev/shm takes. */
+int procdev_attach(int root_fd, int dev_fd, uint64_t memory, struct err *err) NODISCARD;
 /* For another limit, before anything is in it. -errno. */
 int procdev_resize_shm(int root_fd, uint64_t memory) NODISCARD;

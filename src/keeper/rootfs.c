@@ -13,6 +13,7 @@
 #include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "keeper/inside_files.h"
@@ -86,10 +87,16 @@ static void spare_name(char out[16], int number)
 	(void)snprintf(out, 16, "spare-%d", number); /* fits */
 }
 
+/* Only when there is need: to make and remove files takes its time. */
 static int free_spare(const struct rootfs *rootfs)
 {
+	enum { ENOUGH_BLOCKS = 64, ENOUGH_INODES = 64 };
 	char name[16];
-	for (int i = 0; i < SPARE_FILES; i++) {
+	struct statfs fs;
+	if (fstatfs(rootfs->disk_fd, &fs) < 0)
+		return -errno;
+	bool is_enough = fs.f_bavail >= ENOUGH_BLOCKS && fs.f_ffree >= ENOUGH_INODES;
+	for (int i = 0; !is_enough && i < SPARE_FILES; i++) {
 		spare_name(name, i);
 		if (unlinkat(rootfs->disk_fd, name, 0) < 0 && errno != ENOENT)
 			return -errno;
@@ -98,27 +105,37 @@ static int free_spare(const struct rootfs *rootfs)
 }
 
 /* As much as there is: a disk that is too full to have some has what the start just gave back. */
-static void keep_spare(const struct rootfs *rootfs)
+static void keep_spare(int disk_fd)
 {
 	char name[16];
-	for (int i = 0; rootfs->slot->disk.backend != DISK_TMPFS && i < SPARE_FILES; i++) {
+	for (int i = 0; i < SPARE_FILES; i++) {
 		spare_name(name, i);
-		auto_close int fd = openat(rootfs->disk_fd, name,
-		                           O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (faccessat(disk_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			continue;
+		auto_close int fd =
+			openat(disk_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0 || fallocate(fd, 0, 0, SPARE_BYTES / SPARE_FILES) < 0)
 			break;
 	}
 }
 
 /* The two directories overlay needs. */
-static int make_upper(const struct rootfs *rootfs)
+static int make_upper(int disk_fd)
 {
 	static const char *const names[] = {"upper", "work"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (mkdirat(rootfs->disk_fd, names[i], 0755) < 0 && errno != EEXIST)
+		if (mkdirat(disk_fd, names[i], 0755) < 0 && errno != EEXIST)
 			return -errno;
 	}
 	return 0;
+}
+
+int rootfs_fill_disk(int disk_fd)
+{
+	int r = make_upper(disk_fd);
+	if (r >= 0)
+		keep_spare(disk_fd);
+	return r;
 }
 
 static int prepare_disk(struct rootfs *rootfs, struct err *err)
@@ -146,6 +163,7 @@ int rootfs_prepare(struct rootfs *rootfs, struct err *err)
 	struct slot *slot = rootfs->slot;
 	enum mount_flags sealed = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV;
 	rootfs->disk_fd = -1;
+	rootfs->dev_fd = procdev_take_dev();
 	for (size_t i = 0; i < slot->layer_count; i++) {
 		int r = detach(&slot->layers[i], sealed,
 		               rootfs->can_idmap ? rootfs->userns_fd : -1);
@@ -224,7 +242,7 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	if (r >= 0)
 		r = free_spare(rootfs);
 	if (r >= 0)
-		r = make_upper(rootfs);
+		r = make_upper(rootfs->disk_fd);
 	if (r >= 0)
 		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
 	if (r >= 0)
@@ -282,7 +300,7 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 		return -1;
 	if (inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
 		return -1;
-	if (procdev_attach(root, rootfs->slot->limits.memory, err) < 0)
+	if (procdev_attach(root, rootfs->dev_fd, rootfs->slot->limits.memory, err) < 0)
 		return -1;
 	int r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
 	if (r < 0)
@@ -305,7 +323,8 @@ int rootfs_enter(const struct rootfs *rootfs, struct err *err)
 		return err_sys(err, errno, "open the new root");
 	if (fill_root(rootfs, root, err) < 0)
 		return -1;
-	keep_spare(rootfs);
+	if (rootfs->slot->disk.backend != DISK_TMPFS)
+		keep_spare(rootfs->disk_fd);
 	r = become_outside_root();
 	if (r >= 0)
 		r = mount_pivot(root);

@@ -19,8 +19,11 @@ struct rootfs {
 	bool can_idmap;    /* real root: the kernel lets us idmap the layers */
 	int disk_fd;       /* detached mount that holds upper/ and work/; owned by the caller */
 	bool is_disk_idmapped;
+	int dev_fd; /* detached; -1: none at hand. Owned by the caller */
 };
 
+/* What a disk that lasts starts with. */
+int rootfs_fill_disk(int disk_fd) NODISCARD;
 int rootfs_prepare(struct rootfs *rootfs, struct err *err) NODISCARD;
 /* Parts of both, for one that is bound after it was built. The first turns the fds of granted
  * folders into detached mounts, in the namespace they were opened in; the second makes this process

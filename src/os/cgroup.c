@@ -1,6 +1,6 @@
 /*
  * What both versions have in common: folders, attaching, waiting. A group is
- * <base>/cloche/<name>/{keeper,init,work} in one tree (v2) or in one tree a controller (v1).
+ * <base>/cloche/<name>/{own,work} in one tree (v2) or in one tree a controller (v1).
  */
 #include "os/cgroup.h"
 
@@ -19,18 +19,17 @@
 #include "os/cgroup_internal.h"
 #include "os/path.h"
 
-enum { CONTROL_BYTES = 64 * 1024, PROCS_BYTES = 4 * 1024 * 1024 };
+enum { CONTROL_BYTES = 64 * 1024, PROCS_BYTES = 4 * 1024 * 1024, PATIENCE_MS = 25 };
 
 static const char *const part_names[CGROUP_PARTS_] = {
 	[CGROUP_TOP] = ".",
-	[CGROUP_KEEPER] = "keeper",
-	[CGROUP_INIT] = "init",
+	[CGROUP_OWN] = "own",
 	[CGROUP_WORK] = "work",
 };
 
 /* For our own processes: far above what they need, far below what hurts. */
 static const struct cgroup_limits own_limits = {
-	.memory = 128u << 20,
+	.memory = 256u << 20,
 	.cpu_milli = UINT64_MAX,
 	.pids = 64,
 };
@@ -152,8 +151,19 @@ static int make_folder(const struct cgroup_ops *ops, const char *base)
 	return r < 0 ? r : take_fd(&folder);
 }
 
-static int make_parts(const struct cgroup_ops *ops, const char *base, const char *name, int *dir)
+/* On v1 our own processes need a group of their own only where memory is counted: elsewhere they
+ * stay at the top, and every folder less is time at each start and end. */
+static bool has_own(const struct cgroup_layout *layout, size_t hierarchy)
 {
+	return layout->version == 2 ||
+	       strcmp(layout->base[hierarchy], layout->base[CGROUP_MEMORY]) == 0;
+}
+
+static int make_parts(const struct cgroup_layout *layout, size_t hierarchy, const char *name,
+                      int *dir)
+{
+	const struct cgroup_ops *ops = ops_of(layout->version);
+	const char *base = layout->base[hierarchy];
 	auto_close int folder = make_folder(ops, base);
 
 	if (folder < 0)
@@ -162,7 +172,9 @@ static int make_parts(const struct cgroup_ops *ops, const char *base, const char
 	if (dir[CGROUP_TOP] < 0)
 		return dir[CGROUP_TOP];
 	int r = ops->enable(dir[CGROUP_TOP]);
-	for (int part = CGROUP_KEEPER; r == 0 && part < CGROUP_PARTS_; part++) {
+	for (int part = CGROUP_OWN; r == 0 && part < CGROUP_PARTS_; part++) {
+		if (part == CGROUP_OWN && !has_own(layout, hierarchy))
+			continue;
 		dir[part] = path_dir(dir[CGROUP_TOP], part_names[part], 0755);
 		if (dir[part] < 0)
 			r = dir[part];
@@ -200,12 +212,10 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name,
 	cgroup.version = layout->version;
 	for (size_t i = 0; r == 0 && i < cgroup_hierarchies(layout->version); i++) {
 		if (layout->base[i][0])
-			r = make_parts(ops, layout->base[i], name, cgroup.dir[i]);
+			r = make_parts(layout, i, name, cgroup.dir[i]);
 	}
 	if (r == 0)
-		r = ops->set_limits(&cgroup, CGROUP_KEEPER, &own_limits);
-	if (r == 0)
-		r = ops->set_limits(&cgroup, CGROUP_INIT, &own_limits);
+		r = ops->set_limits(&cgroup, CGROUP_OWN, &own_limits);
 	if (r == 0)
 		r = ops->set_limits(&cgroup, CGROUP_WORK, limits);
 	if (r == 0)
@@ -230,7 +240,7 @@ int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgr
 			continue;
 		int top = open_dir(folder, name);
 		ret->dir[i][CGROUP_TOP] = MAX(top, -1);
-		for (int part = CGROUP_KEEPER; top >= 0 && part < CGROUP_PARTS_; part++)
+		for (int part = CGROUP_OWN; top >= 0 && part < CGROUP_PARTS_; part++)
 			ret->dir[i][part] = MAX(open_dir(top, part_names[part]), -1);
 	}
 	return 0;
@@ -270,15 +280,22 @@ static bool is_same_dir(int a, int b)
 	       one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
+static int place_of(const struct cgroup *cgroup, size_t hierarchy, enum cgroup_part part)
+{
+	const int *dir = cgroup->dir[hierarchy];
+
+	return part == CGROUP_OWN && dir[part] < 0 ? dir[CGROUP_TOP] : dir[part];
+}
+
 int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid)
 {
 	char text[16];
 
 	(void)snprintf(text, sizeof(text), "%d", pid); /* fits */
 	for (size_t i = 0; i < cgroup_hierarchies(cgroup->version); i++) {
-		int dir = cgroup->dir[i][part];
+		int dir = place_of(cgroup, i, part);
 
-		if (dir < 0 || (i > 0 && is_same_dir(dir, cgroup->dir[i - 1][part])))
+		if (dir < 0 || (i > 0 && is_same_dir(dir, place_of(cgroup, i - 1, part))))
 			continue;
 		int r = io_write_ctl(dir, "cgroup.procs", text);
 		if (r < 0)
@@ -384,16 +401,31 @@ int cgroup_freeze(const struct cgroup *cgroup, enum cgroup_part part, bool on, i
 	}
 }
 
+static bool is_tree_empty(const struct cgroup *cgroup, size_t hierarchy)
+{
+	for (int part = 0; part < CGROUP_PARTS_; part++) {
+		int dir = cgroup->dir[hierarchy][part];
+		if (dir >= 0 && !cgroup_is_empty(dir))
+			return false;
+	}
+	return true;
+}
+
 static bool is_all_empty(const struct cgroup *cgroup)
 {
 	for (size_t i = 0; i < cgroup_hierarchies(cgroup->version); i++) {
-		for (int part = 0; part < CGROUP_PARTS_; part++) {
-			int dir = cgroup->dir[i][part];
-			if (dir >= 0 && !cgroup_is_empty(dir))
-				return false;
-		}
+		if (!is_tree_empty(cgroup, i))
+			return false;
 	}
 	return true;
+}
+
+/* Killed with its keeper, a sandbox is gone by itself in a moment; freezing one to kill it costs
+ * every processor of the machine an interrupt. */
+static void wait_a_moment(const struct cgroup *cgroup)
+{
+	for (int i = 0; i < PATIENCE_MS && !is_tree_empty(cgroup, 0); i++)
+		pause_ms(1);
 }
 
 int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeout_ms)
@@ -403,6 +435,8 @@ int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeou
 
 	cgroup_init(&cgroup);
 	int r = cgroup_open(layout, name, &cgroup);
+	if (r == 0)
+		wait_a_moment(&cgroup);
 	while (r == 0 && !is_all_empty(&cgroup)) {
 		r = ops_of(layout->version)->kill(&cgroup);
 		if (r == 0 && io_boot_ms() >= end)
@@ -419,7 +453,7 @@ static int remove_parts(int folder, const char *name)
 
 	if (top < 0)
 		return top == -ENOENT ? 0 : top;
-	for (int part = CGROUP_KEEPER; part < CGROUP_PARTS_; part++) {
+	for (int part = CGROUP_OWN; part < CGROUP_PARTS_; part++) {
 		if (unlinkat(top, part_names[part], AT_REMOVEDIR) < 0 && errno != ENOENT)
 			return -errno;
 	}

@@ -40,7 +40,8 @@ struct cgroup_limits {
 	uint64_t pids;      /* UINT64_MAX = none. Of all three 0 = leave it as it is. */
 };
 
-enum cgroup_part { CGROUP_TOP, CGROUP_KEEPER, CGROUP_INIT, CGROUP_WORK, CGROUP_PARTS_ };
+/* OWN: keeper and init. */
+enum cgroup_part { CGROUP_TOP, CGROUP_OWN, CGROUP_WORK, CGROUP_PARTS_ };
 
 /* v2 only (0 and nothing done on v1): moves the caller, and what else sits in the layout's own
  * delegated group, to the leaf cloche/broker, and hands the controllers on to cloche/. Call once at
@@ -56,11 +57,11 @@ struct cgroup {
 
 void cgroup_init(struct cgroup *cgroup); /* all -1 */
 void cgroup_done(struct cgroup *cgroup); /* closes */
-/* Makes cloche/<name>/{keeper,init,work}, writes limits to `work` (memory, pids, cpu) and small
- * fixed ones to keeper and init; opens the dirs; gives the files the keeper needs later (to freeze)
- * to keeper_uid, unless that is (uid_t)-1. Idempotent. With layout version 0 there are no groups:
- * *ret is empty, and attach, limits and remove on it do nothing; the caller decides whether it may
- * start so. */
+/* Makes cloche/<name>/{own,work}, writes limits to `work` (memory, pids, cpu) and small fixed ones
+ * to `own`, which on v1 exists only where memory is counted (elsewhere it is the top); opens the
+ * dirs; gives the files the keeper needs later (to freeze) to keeper_uid, unless that is (uid_t)-1.
+ * Idempotent. With layout version 0 there are no groups: *ret is empty, and attach, limits and
+ * remove on it do nothing; the caller decides whether it may start so. */
 int cgroup_create(const struct cgroup_layout *layout, const char *name,
                   const struct cgroup_limits *limits, uid_t keeper_uid,
                   struct cgroup *ret) NODISCARD;

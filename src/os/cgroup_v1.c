@@ -102,7 +102,7 @@ static int kill_all(const struct cgroup *cgroup)
 {
 	int r = 0;
 
-	for (int part = CGROUP_KEEPER; part < CGROUP_PARTS_; part++) {
+	for (int part = CGROUP_TOP; part < CGROUP_PARTS_; part++) {
 		int pids = cgroup->dir[CGROUP_PIDS][part];
 		if (pids >= 0 && cgroup_write(pids, "pids.max", "0") < 0)
 			continue; /* helps against fork bombs; the walk below decides */

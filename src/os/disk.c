@@ -188,7 +188,7 @@ static int try_backend(enum disk_backend backend, int probe_fd)
 	bool is_mount;
 
 	if (backend == DISK_LOOP) {
-		template = disk_loop_template(probe_fd, spec.bytes, spec.inodes);
+		template = disk_loop_template(probe_fd, spec.bytes, spec.inodes, NULL);
 		if (template <0)
 			return template;
 		spec.loop_template_fd = template;

@@ -26,10 +26,11 @@ struct disk_spec {
 	int loop_template_fd; /* loop: from disk_loop_template; others ignore it */
 };
 
-/* The empty ext4 image that loop disks of this size start from, kept in dir_fd and made by mke2fs
- * the first time (some 50 ms and the only program ever run: at the broker's start, never on a
- * request). Returns it opened. -ENOENT: no mke2fs on this machine. */
-int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes) NODISCARD;
+/* The ext4 image that loop disks of this size start from, kept in dir_fd and made by mke2fs the
+ * first time (some 50 ms and the only program ever run: at the broker's start, never on a request).
+ * `fill` then puts in what every disk starts with, on the mounted root; NULL: nothing. Returns it
+ * opened. -ENOENT: no mke2fs on this machine. */
+int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes, int (*fill)(int fd)) NODISCARD;
 
 /* Readies sandbox_dir (a directory of ours) and returns a directory fd on which upper/ and work/
  * are to be made: its new directory `disk` (quota, sampled) or the root of a new unattached mount

@@ -64,39 +64,6 @@ static int run_mke2fs(int image_fd, uint64_t inodes)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
-static int make_template(int dir_fd, const char *name, uint64_t bytes, uint64_t inodes)
-{
-	/* Several launches may make the same one at once: each its own, the last rename stays. */
-	char own_name[TEMPLATE_NAME_BYTES];
-	(void)snprintf(own_name, sizeof(own_name), "%s-%d", new_image_name,
-	               (int)getpid()); /* fits */
-	auto_close int fd = openat(dir_fd, own_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	if (fd < 0)
-		return -errno;
-	int r = ftruncate(fd, (off_t)bytes) < 0 ? -errno : run_mke2fs(fd, inodes);
-	if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, own_name, dir_fd, name) < 0))
-		r = -errno;
-	if (r < 0)
-		(void)unlinkat(dir_fd, own_name, 0); /* the first error counts */
-	return r;
-}
-
-int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes)
-{
-	char name[TEMPLATE_NAME_BYTES];
-
-	/* More inodes than a file each in every block are none: a small disk has room for few. */
-	inodes = MIN(inodes, MAX(bytes / BLOCK_BYTES, (uint64_t)LEAST_INODES));
-	(void)snprintf(name, sizeof(name), "template-%llu-%llu.ext4", (unsigned long long)bytes,
-	               (unsigned long long)inodes); /* cannot be too long */
-	int fd = path_open_plain(dir_fd, name, O_RDONLY, 0);
-	if (fd != -ENOENT)
-		return fd;
-	int r = make_template(dir_fd, name, bytes, inodes);
-	return r < 0 ? r : path_open_plain(dir_fd, name, O_RDONLY, 0);
-}
-
 /* Data only: an empty image of gigabytes has a few hundred KiB of it. */
 static int copy_sparse(int from, int to)
 {
@@ -170,17 +137,73 @@ static int attach(int image_fd, char *device, size_t size)
 	return -EBUSY;
 }
 
-int disk_loop_mount(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_fd)
+static int mount_image(int image_fd, int *ret_fd)
 {
 	char device[32];
-	auto_close int image = open_image(spec->loop_template_fd, sandbox_dir_fd);
-
-	if (image < 0)
-		return image;
 	/* Open until the mount holds the device: else it clears itself at once. */
-	auto_close int loop = attach(image, device, sizeof(device));
+	auto_close int loop = attach(image_fd, device, sizeof(device));
 	if (loop < 0)
 		return loop;
 	/* discard gives the blocks of removed files back to the host. */
 	return mount_new("ext4", device, "discard", MOUNT_NOSUID | MOUNT_NODEV, ret_fd);
+}
+
+static int fill_image(int image_fd, int (*fill)(int fd))
+{
+	auto_close int root = -1;
+	int r = mount_image(image_fd, &root);
+
+	if (r >= 0)
+		r = fill(root);
+	if (r < 0)
+		return r;
+	/* All of it in the file before anybody copies that: the last close of the mount would do
+	 * so too, but later. */
+	auto_close int open_root = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return open_root < 0 || syncfs(open_root) < 0 ? -errno : 0;
+}
+
+static int make_template(int dir_fd, const char *name, const struct disk_spec *spec,
+                         int (*fill)(int fd))
+{
+	/* Several launches may make the same one at once: each its own, the last rename stays. */
+	char own_name[TEMPLATE_NAME_BYTES];
+	(void)snprintf(own_name, sizeof(own_name), "%s-%d", new_image_name,
+	               (int)getpid()); /* fits */
+	auto_close int fd = openat(dir_fd, own_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return -errno;
+	int r = ftruncate(fd, (off_t)spec->bytes) < 0 ? -errno : run_mke2fs(fd, spec->inodes);
+	if (r == 0 && fill)
+		r = fill_image(fd, fill);
+	if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, own_name, dir_fd, name) < 0))
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(dir_fd, own_name, 0); /* the first error counts */
+	return r;
+}
+
+int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes, int (*fill)(int fd))
+{
+	char name[TEMPLATE_NAME_BYTES];
+	struct disk_spec spec = {.bytes = bytes, .inodes = inodes};
+
+	/* More inodes than a file each in every block are none: a small disk has room for few. */
+	spec.inodes = MIN(inodes, MAX(bytes / BLOCK_BYTES, (uint64_t)LEAST_INODES));
+	(void)snprintf(name, sizeof(name), "%s-%llu-%llu.ext4", fill ? "filled" : "empty",
+	               (unsigned long long)bytes,
+	               (unsigned long long)spec.inodes); /* cannot be too long */
+	int fd = path_open_plain(dir_fd, name, O_RDONLY, 0);
+	if (fd != -ENOENT)
+		return fd;
+	int r = make_template(dir_fd, name, &spec, fill);
+	return r < 0 ? r : path_open_plain(dir_fd, name, O_RDONLY, 0);
+}
+
+int disk_loop_mount(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_fd)
+{
+	auto_close int image = open_image(spec->loop_template_fd, sandbox_dir_fd);
+
+	return image < 0 ? image : mount_image(image, ret_fd);
 }

@@ -247,7 +247,7 @@ static const struct cgroup_limits limits_of_box = {64 << 20, 1500, 20};
 
 static void make_parts(const char *group, const char *const *files, size_t count)
 {
-	static const char *const parts[] = {"", "/keeper", "/init", "/work"};
+	static const char *const parts[] = {"", "/own", "/work"};
 	char dir[256];
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
@@ -291,14 +291,16 @@ TEST(v1_limits_are_written_where_they_count)
 	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "");
 	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_quota_us", "150000");
 	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_period_us", "100000");
-	check_fake(CG "/cpu/cloche/box/keeper", "cpu.cfs_quota_us", "-1");
+	check_fake(CG "/memory/cloche/box/own", "memory.limit_in_bytes", "268435456");
 	check_fake(CG "/pids/cloche/box/work", "pids.max", "20");
-	check_fake(CG "/pids/cloche/box/keeper", "pids.max", "64");
+	check_fake(CG "/pids/cloche/box", "pids.max", "");
 	CHECK_INT(cgroup_clone_fd(&cgroup, CGROUP_WORK), -1);
-	CHECK_INT(cgroup_attach(&cgroup, CGROUP_INIT, 4711), 0);
+	CHECK_INT(cgroup_attach(&cgroup, CGROUP_OWN, 4711), 0);
 	for (size_t i = 0; i < ARRAY_LEN(v1_groups); i++) {
 		char dir[256];
-		(void)snprintf(dir, sizeof(dir), "%s/cloche/box/init", v1_groups[i]);
+		bool has_own = strstr(v1_groups[i], "memory") != NULL;
+		(void)snprintf(dir, sizeof(dir), "%s/cloche/box%s", v1_groups[i],
+		               has_own ? "/own" : "");
 		check_fake(dir, "cgroup.procs", "4711");
 	}
 	cgroup_done(&cgroup);
@@ -427,7 +429,7 @@ TEST(v2_limits_are_written_where_they_count)
 	check_fake(BOX "/work", "memory.oom.group", "0");
 	check_fake(BOX "/work", "cpu.max", "150000 100000");
 	check_fake(BOX "/work", "pids.max", "20");
-	check_fake(BOX "/keeper", "pids.max", "64");
+	check_fake(BOX "/own", "pids.max", "64");
 	check_fake(BOX "/work", "cgroup.subtree_control", "");
 	/* one write a controller; the fake keeps the last */
 	check_fake(BOX, "cgroup.subtree_control", "+cpusry");
@@ -670,7 +672,7 @@ static void try_door(const struct cgroup_layout *layout, uid_t owner)
 	CHECK_INT(cgroup_open_door(&cgroup, CGROUP_WORK, owner, &door), 0);
 	CHECK_INT(geteuid(), 0);
 	pid_t own = waiter(owner), foreign = waiter(0);
-	CHECK_INT(cgroup_attach(&cgroup, CGROUP_INIT, own), 0);
+	CHECK_INT(cgroup_attach(&cgroup, CGROUP_OWN, own), 0);
 	CHECK_INT(cgroup_attach_by(&door, foreign), -EACCES);
 	CHECK_INT(cgroup_attach_by(&door, own), 0);
 	reap(own);

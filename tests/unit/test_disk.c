@@ -134,7 +134,7 @@ TEST(a_loop_disk_limits_and_keeps_its_files)
 
 	need(DISK_LOOP);
 	auto_close int dir = test_dir_fd();
-	auto_close int template = disk_loop_template(dir, spec.bytes, spec.inodes);
+	auto_close int template = disk_loop_template(dir, spec.bytes, spec.inodes, NULL);
 	CHECK(template >= 0);
 	spec.loop_template_fd = template;
 	CHECK_INT(disk_prepare(&spec, dir, &fd, &is_mount), 0);
