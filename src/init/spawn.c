@@ -207,7 +207,7 @@ static void send_status(const struct command *command, enum wire_type type, int 
 	(void)!send_surely(command->status, &out); /* the keeper also sees the socket close */
 }
 
-static int send_started(const struct command *command, pid_t leader)
+static void send_started(const struct command *command, pid_t leader)
 {
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_STARTED, 0);
@@ -216,7 +216,7 @@ static int send_started(const struct command *command, pid_t leader)
 	             (uint64_t)getpid()); /* the shim itself: top of the tree */
 	if (command->is_tty)
 		wire_put_fd(&out, command->master);
-	if (wire_send(command->status, &out) >= 0)
+	if (send_surely(command->status, &out) >= 0)
 		return;
 	/* Nobody waits for it any more. */
 	(void)kill(leader, SIGKILL);
