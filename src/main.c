@@ -10,9 +10,9 @@
 #include "init/inside.h"
 #include "trees.h"
 
-static int serve(const char *state_dir)
+static int serve(const char *state_dir, const char *listen)
 {
-	return broker_serve(&(struct broker_options){.state = state_dir});
+	return broker_serve(&(struct broker_options){.state = state_dir, .listen = listen});
 }
 
 static int stop(const char *state_dir, const struct cli_stop *how, struct err *err)

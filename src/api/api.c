@@ -1,7 +1,10 @@
 #include "api/api.h"
 
+#include "api/authz.h"
 #include "api/call.h"
 #include "api/hub.h"
+#include "api/identify.h"
+#include "api/record.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -21,12 +24,20 @@ struct api *api_new(const struct api_config *config)
 	api->state_path = mem_strdup(config->state_path);
 	api->started_ms = io_real_ms();
 	api->hub = hub_new(config->store);
+	api->peers = config->peers;
+	api->listen = config->listen ? mem_strdup(config->listen) : NULL;
+	api->sign_public = config->sign_public;
+	api->sign_secret = config->sign_secret;
+	api->record = record_new(api);
+	api->identify = identify_new(api);
 	return api;
 }
 
 void api_shut(struct api *api)
 {
 	api->is_shut = true;
+	identify_shut(api->identify);
+	record_shut(api->record);
 }
 
 void api_free(struct api *api)
@@ -34,6 +45,9 @@ void api_free(struct api *api)
 	if (!api)
 		return;
 	hub_free(api->hub);
+	identify_free(api->identify);
+	record_free(api->record);
+	mem_freep(&api->listen);
 	mem_freep(&api->state_path);
 	mem_freep(&api);
 }
@@ -82,7 +96,7 @@ static void on_body(struct request *request, const char *bytes, size_t len, void
 	if (schema_read(schema_find(call->route->request), bytes, len, &call->body, &err) < 0)
 		call_fail(call, &err);
 	else
-		call_with_key(call, bytes, len, call->route->handler);
+		call_with_key(call, bytes, len, authz_enter);
 }
 
 /* The body never became complete: the client went, or the server refused its size. */
@@ -111,12 +125,34 @@ static void proceed(struct call *call)
 		seed = mem_printf("%s %s %llu", call_query(call, "name", ""),
 		                  call_query(call, "format", ""),
 		                  (unsigned long long)request_body_length(call->request));
-		call_with_key(call, seed, strlen(seed), call->route->handler);
+		call_with_key(call, seed, strlen(seed), authz_enter);
 		return;
 	case ROUTE_NONE:
-		call->route->handler(call);
+		authz_enter(call);
 		return;
 	}
+}
+
+static void refuse(struct api *api, struct request *request, const struct err *err)
+{
+	api_on_refuse(request, err->code, err->msg, api);
+}
+
+/* Who asks is known and may use the route. Takes params and caller. */
+static void enter(struct api *api, struct request *request, const struct route *route,
+                  char *params[ROUTE_PARAMS], struct caller *caller)
+{
+	struct call *call = call_new(api, request, route);
+	struct err err = {0};
+	struct query_check check = {.route = route, .err = &err};
+
+	memcpy(call->params, params, sizeof(call->params));
+	call->caller = caller;
+	request_each_query(request, on_query, &check);
+	if (check.result < 0)
+		call_fail(call, &err);
+	else
+		proceed(call);
 }
 
 void api_on_request(struct request *request, void *ctx)
@@ -124,25 +160,29 @@ void api_on_request(struct request *request, void *ctx)
 	struct api *api = ctx;
 	const struct route *route = NULL;
 	char *params[ROUTE_PARAMS] = {0};
-	struct query_check check = {0};
-	struct err err = {0};
-	struct call *call;
+	struct caller *caller = NULL;
+	struct err refusal = {0}, unknown = {0};
 	char allow[64];
+	int r = authz_gate(api, request, &refusal);
 
-	if (route_match(request_method(request), request_path(request), &route, params, allow,
-	                &err) < 0) {
-		if (err.code == ERR_METHOD)
-			request_add_header(request, "Allow", allow);
-		api_on_refuse(request, err.code, err.msg, api);
+	if (r < 0)
+		refuse(api, request, &refusal);
+	if (r != 0)
 		return;
+	if (route_match(request_method(request), request_path(request), &route, params, allow,
+	                &unknown) < 0)
+		route = NULL;
+	if (authz_admit(api, request, route, &caller, &refusal) < 0) {
+		refuse(api, request, &refusal);
+	} else if (route) {
+		enter(api, request, route, params, caller);
+		return;
+	} else {
+		if (unknown.code == ERR_METHOD)
+			request_add_header(request, "Allow", allow);
+		refuse(api, request, &unknown);
 	}
-	call = call_new(api, request, route);
-	memcpy(call->params, params, sizeof(params));
-	check.route = route;
-	check.err = &err;
-	request_each_query(request, on_query, &check);
-	if (check.result < 0)
-		call_fail(call, &err);
-	else
-		proceed(call);
+	caller_unref(caller);
+	for (size_t i = 0; i < ROUTE_PARAMS; i++)
+		mem_freep(&params[i]);
 }

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "base/base.h"
 #include "base/err.h"
 
@@ -16,6 +18,16 @@ struct store;
 
 struct api;
 
+/* Who is at the other end; the daemon knows. */
+struct api_peers {
+	/* A user of this machine who is its operator, also as seen from our pid namespace. */
+	bool (*is_operator)(uid_t uid, pid_t pid, void *ctx);
+	/* Calls each request that is under way, on every socket. */
+	void (*each_request)(void (*each)(struct request *request, void *ctx), void *each_ctx,
+	                     void *ctx);
+	void *ctx;
+};
+
 struct api_config {
 	struct loop *loop;
 	struct store *store;
@@ -24,6 +36,10 @@ struct api_config {
 	int sandboxes_fd; /* $STATE/sandboxes; not owned */
 	int spool_fd;     /* $STATE/tmp; not owned */
 	const char *state_path;
+	struct api_peers peers;
+	const char *listen; /* "127.0.0.1:7070"; NULL: no TCP */
+	/* The node's Ed25519 key, for what it signs; outlives the api. */
+	const uint8_t *sign_public, *sign_secret;
 };
 
 struct api *api_new(const struct api_config *config);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "api/authz.h"
 #include "api/encode.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -305,6 +306,11 @@ void handle_exec_attach(struct call *call)
 	struct err err = {0};
 	struct attach *attach;
 
+	if (!call_query_bool(call, "readonly") &&
+	    authz_more(call, SCOPE_SANDBOXES_WRITE, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
 	if (call_exec(call, &sandbox, &exec) < 0)
 		return;
 	attach = attach_new(call->api, call_query_bool(call, "readonly"), NULL, NULL);

@@ -43,6 +43,8 @@ void call_done(struct call *call)
 	for (size_t i = 0; i < ROUTE_PARAMS; i++)
 		mem_freep(&call->params[i]);
 	json_decref(call->body);
+	caller_unref(call->caller);
+	sandbox_free(call->sandbox);
 	mem_freep(&call->key);
 	mem_freep(&call->key_route);
 	mem_freep(&call->key_hash);
@@ -200,8 +202,12 @@ int call_sandbox(struct call *call, struct sandbox **ret)
 {
 	struct err err = {0};
 
-	if (store_sandbox_get(call->api->store, call->params[0], ret, &err) == 0)
+	/* authz_enter found and checked it; for a route that outlives its sandbox it may be gone.
+	 */
+	*ret = take_ptr(call->sandbox);
+	if (*ret)
 		return 0;
+	(void)err_set(&err, ERR_NOT_FOUND, "no sandbox '%s'", call->params[0]); /* always -1 */
 	call_fail(call, &err);
 	return -1;
 }
@@ -326,8 +332,10 @@ void call_with_key(struct call *call, const void *bytes, size_t len, route_handl
 	crypto_generichash(hash, sizeof(hash), bytes, len, NULL, 0);
 	sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
 	call->key = mem_strdup(key);
-	call->key_route =
-		mem_printf("%s %s", request_method(call->request), request_path(call->request));
+	/* Nobody is answered with what somebody else was. */
+	call->key_route = mem_printf("%s %s %s %s", request_method(call->request),
+	                             request_path(call->request), call->caller->principal.text,
+	                             call->caller->team.text);
 	call->key_hash = mem_strdup(hex);
 	if (is_under_way(call)) {
 		refuse_key(call, "the first request is still being worked on");

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "api/api.h"
 #include "api/engine.h"
 #include "api/route.h"
 #include "base/base.h"
@@ -30,6 +31,12 @@ struct api {
 	char *state_path;
 	uint64_t started_ms;
 	bool is_shut;
+	struct api_peers peers;
+	struct record *record;     /* record.h */
+	struct identify *identify; /* identify.h */
+	bool has_floors;           /* some team asks for stronger isolation */
+	char *listen;              /* where TCP is listened on; NULL: nowhere */
+	const uint8_t *sign_public, *sign_secret;
 	struct call *keyed; /* calls with an Idempotency-Key that are under way */
 };
 
@@ -38,7 +45,10 @@ struct call {
 	struct request *request;
 	const struct route *route;
 	char *params[ROUTE_PARAMS];
-	json_t *body; /* of a JSON route */
+	json_t *body;            /* of a JSON route */
+	struct caller *caller;   /* NULL: a public route */
+	struct sandbox *sandbox; /* of the path, checked; call_sandbox gives it away */
+	uint64_t audit;          /* ticket of what the route makes */
 	/* Idempotency; key NULL: none. */
 	char *key;
 	char *key_route;
@@ -66,7 +76,8 @@ const char *call_query(const struct call *call, const char *name, const char *ot
 uint64_t call_query_u64(const struct call *call, const char *name, uint64_t otherwise);
 bool call_query_bool(const struct call *call, const char *name);
 
-/* The sandbox of the path, by id or name; the caller frees it. On failure the call was ended. */
+/* The sandbox of the path, by id or name in the caller's team, which they may do with what the
+ * route says; the caller frees it. On failure the call was ended. */
 int call_sandbox(struct call *call, struct sandbox **ret) NODISCARD;
 /* Also the exec of the path, which must be its. */
 int call_exec(struct call *call, struct sandbox **ret_sandbox, struct exec **ret_exec) NODISCARD;

@@ -136,8 +136,12 @@ static int fill_spec(const json_t *body, struct spec *spec, struct err *err)
 {
 	const json_t *degraded = json_object_get(body, "degraded");
 
+	const char *visibility = text_of(body, "visibility");
+
 	if (degraded)
 		spec->degraded = json_is_true(degraded);
+	if (visibility && visibility_parse(visibility, &spec->visibility, err) < 0)
+		return -1;
 	decode_list(body, "allow", &spec->allow);
 	decode_list(body, "allowCidrs", &spec->allow_cidrs);
 	if (take_texts(body, spec, err) < 0 || take_ttl(body, spec, err) < 0 ||

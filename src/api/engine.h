@@ -32,6 +32,8 @@ typedef void (*engine_on_strings)(const struct strings *list, const struct err *
 struct sandbox_change {
 	const char *name;             /* NULL: as it is; "": none */
 	const struct strings *labels; /* NULL: as they are */
+	bool has_visibility;
+	enum visibility visibility;
 	bool has_ttl;
 	uint64_t ttl_ms; /* from now; 0: none */
 };
@@ -151,9 +153,10 @@ struct engine_ops {
 	void (*forget)(struct engine *engine, const char *sandbox, const char *exec,
 	               engine_on_done on_done, void *ctx);
 
-	/* archive_fd is not taken. */
-	void (*image_import)(struct engine *engine, const char *name, const char *format,
-	                     int archive_fd, engine_on_image on_imported, void *ctx);
+	/* Takes the image, of which name, format, owner and team are filled in; archive_fd is not
+	 * taken. */
+	void (*image_import)(struct engine *engine, struct image *image, int archive_fd,
+	                     engine_on_image on_imported, void *ctx);
 	void (*image_remove)(struct engine *engine, const char *id, engine_on_done on_removed,
 	                     void *ctx);
 	/* The caller frees *ret. ERR_NOT_FOUND. */

@@ -25,7 +25,8 @@ static int after_of(const struct call *call, uint64_t *ret, struct err *err)
 
 static void answer_page(struct call *call, const char *sandbox)
 {
-	struct event_filter filter = {.sandbox = sandbox,
+	struct event_filter filter = {.viewer = call->caller,
+	                              .sandbox = sandbox,
 	                              .kind = sandbox ? call_query(call, "kind", NULL) : NULL,
 	                              .limit = call_query_u64(call, "limit", 0)};
 	struct event_page page = {0};
@@ -120,6 +121,7 @@ static void answer_stream(struct call *call, const char *sandbox)
 	if (sandbox && call_query(call, "kind", NULL))
 		feed->kind = mem_strdup(call_query(call, "kind", NULL));
 	hub_follow(call->api->hub, &feed->follower, sandbox, after, on_news, feed);
+	hub_show(&feed->follower, call->caller);
 	feed->sse = sse_open(call->request, &ops, feed);
 	pump(feed);
 	call_done(call);

@@ -12,6 +12,8 @@ struct entry {
 	uint64_t sandbox_seq;
 	enum event_kind kind;
 	struct id sandbox;
+	struct id owner, team;
+	enum visibility visibility;
 	char *json;
 };
 
@@ -57,8 +59,8 @@ void hub_publish(struct hub *hub, const struct event *event)
 	struct entry *entry = &hub->ring[event->seq % RING];
 
 	mem_freep(&entry->json);
-	*entry = (struct entry){event->seq, event->sandbox_seq, event->kind, event->sandbox,
-	                        encode(event)};
+	*entry = (struct entry){event->seq,   event->sandbox_seq, event->kind,       event->sandbox,
+	                        event->owner, event->team,        event->visibility, encode(event)};
 	if (hub->first == 0 || event->seq != hub->last + 1)
 		hub->first = event->seq;
 	hub->last = event->seq;
@@ -84,6 +86,11 @@ void hub_follow(struct hub *hub, struct hub_follower *follower, const char *sand
 	hub->followers = follower;
 }
 
+void hub_show(struct hub_follower *follower, struct caller *viewer)
+{
+	follower->viewer = caller_ref(viewer);
+}
+
 void hub_unfollow(struct hub_follower *follower)
 {
 	struct hub *hub = follower->hub;
@@ -99,13 +106,15 @@ void hub_unfollow(struct hub_follower *follower)
 	if (follower->next)
 		follower->next->prev = follower->prev;
 	follower->hub = NULL;
+	caller_unrefp(&follower->viewer);
 }
 
 /* 1: stopped by `each`; 0: go on with the ring. */
 static int take_stored(struct hub_follower *follower, hub_each each, void *ctx, struct err *err)
 {
 	for (;;) {
-		struct event_filter filter = {.sandbox = follower->sandbox[0] ? follower->sandbox
+		struct event_filter filter = {.viewer = follower->viewer,
+		                              .sandbox = follower->sandbox[0] ? follower->sandbox
 		                                                              : NULL,
 		                              .after = follower->after,
 		                              .limit = PAGE};
@@ -141,6 +150,16 @@ static bool is_in_ring(const struct hub_follower *follower)
 	return follower->after + 1 >= hub->first;
 }
 
+/* What is about no sandbox is the machine's own. */
+static bool is_seen(const struct hub_follower *follower, const struct entry *entry)
+{
+	struct ownership ownership = {entry->owner.text, entry->team.text, entry->visibility};
+
+	if (!follower->viewer || follower->viewer->is_operator)
+		return true;
+	return entry->team.text[0] && access_to(follower->viewer, &ownership) != ACCESS_HIDDEN;
+}
+
 int hub_take(struct hub_follower *follower, hub_each each, void *ctx, struct err *err)
 {
 	struct hub *hub = follower->hub;
@@ -148,13 +167,20 @@ int hub_take(struct hub_follower *follower, hub_each each, void *ctx, struct err
 	if (!is_in_ring(follower)) {
 		int r = take_stored(follower, each, ctx, err);
 
-		if (r != 0 || !is_in_ring(follower))
+		if (r != 0)
 			return r < 0 ? r : 0;
+		/* All that was published is stored: what was not shown is not for this one, and is
+		 * not looked for again. */
+		if (follower->viewer && !follower->sandbox[0])
+			follower->after = MAX(follower->after, hub->last);
+		if (!is_in_ring(follower))
+			return 0;
 	}
 	while (follower->after < hub->last) {
 		const struct entry *entry = &hub->ring[(follower->after + 1) % RING];
 
-		if (!each(entry->seq, event_name(entry->kind), entry->json, ctx))
+		if (is_seen(follower, entry) &&
+		    !each(entry->seq, event_name(entry->kind), entry->json, ctx))
 			return 0;
 		follower->after = entry->seq;
 	}

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "model/access.h"
 #include "model/event.h"
 
 struct hub;
@@ -21,8 +22,9 @@ typedef void (*hub_on_news)(struct hub_follower *follower, void *ctx);
 struct hub_follower {
 	struct hub *hub;
 	struct hub_follower *next, *prev;
-	char sandbox[33]; /* only of this one, and counted in its own numbers; "": all */
-	uint64_t after;   /* number of the last event taken */
+	char sandbox[33];      /* only of this one, and counted in its own numbers; "": all */
+	uint64_t after;        /* number of the last event taken */
+	struct caller *viewer; /* only what they may look at; NULL: all */
 	hub_on_news on_news;
 	void *ctx;
 };
@@ -33,6 +35,8 @@ void hub_publish(struct hub *hub, const struct event *event);
 /* sandbox may be NULL. */
 void hub_follow(struct hub *hub, struct hub_follower *follower, const char *sandbox, uint64_t after,
                 hub_on_news on_news, void *ctx);
+/* Only what this caller may look at; keeps a reference while it follows. */
+void hub_show(struct hub_follower *follower, struct caller *viewer);
 /* Harmless when it does not follow. */
 void hub_unfollow(struct hub_follower *follower);
 /* Calls `each` with the events that follow, encoded, until it returns false (then that event was

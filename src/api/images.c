@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "api/authz.h"
 #include "api/call.h"
 #include "api/encode.h"
 #include "base/io.h"
@@ -9,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "http/request.h"
+#include "model/spec.h"
 #include "runtime/image.h"
 #include "store/store.h"
 
@@ -64,6 +66,18 @@ static void on_removed(const struct err *err, void *ctx)
 		call_fail(call, err);
 }
 
+/* Everybody uses it, its team removes it. On failure the call was ended. */
+static bool may_remove(struct call *call, const struct image *image)
+{
+	struct ownership ownership = {image->owner.text, image->team.text, VISIBILITY_GLOBAL};
+	struct err err = {0};
+
+	if (authz_change(call, &ownership, "image", image->name, &err) == 0)
+		return true;
+	call_fail(call, &err);
+	return false;
+}
+
 void handle_image_remove(struct call *call)
 {
 	auto_(image_freep) struct image *image = NULL;
@@ -74,7 +88,7 @@ void handle_image_remove(struct call *call)
 		(void)err_set(&err, ERR_CONFLICT,
 		              "the host image is this machine itself"); /* always -1 */
 		call_fail(call, &err);
-	} else if (find_image(call, &image) == 0) {
+	} else if (find_image(call, &image) == 0 && may_remove(call, image)) {
 		engine->ops->image_remove(engine, image->id.text, on_removed, call);
 	}
 }
@@ -117,10 +131,23 @@ static void import_fail(struct import *import, const struct err *err)
 	call_fail(call, err);
 }
 
+static void start(struct import *import)
+{
+	struct call *call = import->call;
+	struct engine *engine = call->api->engine;
+	struct image *image = image_new();
+
+	spec_set(&image->name, import->name);
+	spec_set(&image->format, import->format);
+	image->owner = call->caller->principal;
+	image->team = call->caller->team;
+	authz_made(call, image->id.text);
+	engine->ops->image_import(engine, image, import->fd, on_imported, import);
+}
+
 static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len, void *ctx)
 {
 	struct import *import = ctx;
-	struct engine *engine = import->call->api->engine;
 	struct err err = {0};
 	int r;
 
@@ -131,8 +158,7 @@ static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len
 			import_fail(import, &err);
 			return 0;
 		}
-		engine->ops->image_import(engine, import->name, import->format, import->fd,
-		                          on_imported, import);
+		start(import);
 		return 0;
 	}
 	r = io_write_all(import->fd, bytes, len);

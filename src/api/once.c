@@ -3,6 +3,7 @@
  * when the command has ended; the sandbox goes after it, as in run.c. A client that leaves does not
  * end the command: its timeout does, or the sandbox's time to live.
  */
+#include "api/authz.h"
 #include "api/call.h"
 #include "api/capture.h"
 #include "base/log.h"
@@ -162,8 +163,8 @@ void handle_run_once(struct call *call)
 	struct err err = {0};
 
 	if (check_wish(json_object_get(call->body, "exec"), &err) < 0 ||
-	    decode_spec(json_object_get(call->body, "sandbox"), call->api->config, &spec, &err) <
-	            0) {
+	    authz_spec(call->api, call->caller, call->audit, json_object_get(call->body, "sandbox"),
+	               &spec, &err) < 0) {
 		call_fail(call, &err);
 		return;
 	}

@@ -16,7 +16,9 @@ enum route_method { ROUTE_GET, ROUTE_POST, ROUTE_PUT, ROUTE_PATCH, ROUTE_DELETE 
 enum route_body { ROUTE_NONE, ROUTE_JSON, ROUTE_RAW };
 enum route_flags {
 	ROUTE_KEYED = 1 << 0,
-	ROUTE_BARE = 1 << 1, /* its path is the whole one */
+	ROUTE_BARE = 1 << 1,     /* its path is the whole one */
+	ROUTE_OPERATOR = 1 << 2, /* for operators of the machine alone */
+	ROUTE_OUTLIVES = 1 << 3, /* the sandbox of its path may be gone */
 };
 enum { ROUTE_PARAMS = 2 };
 #define ROUTE_PREFIX "/api/v1"

@@ -7,6 +7,7 @@
  * with the next daemon through /execs/{id}/attach.
  */
 #include "api/attach.h"
+#include "api/authz.h"
 #include "api/decode.h"
 #include "api/encode.h"
 #include "api/schema.h"
@@ -15,6 +16,8 @@
 
 struct run {
 	struct api *api;
+	struct caller *caller;
+	uint64_t audit;        /* ticket of its sandbox */
 	struct attach *attach; /* NULL: the client left */
 	json_t *wish;          /* RunRequest; NULL: not yet said */
 	struct id sandbox;
@@ -30,6 +33,7 @@ static void run_release(struct run *run)
 {
 	if (run->attach || run->pending > 0)
 		return;
+	caller_unref(run->caller);
 	json_decref(run->wish);
 	json_decref(run->limits);
 	mem_freep(&run);
@@ -174,7 +178,8 @@ static int begin(struct run *run, const char *text, size_t len, struct err *err)
 	if (schema_read(schema_find("RunRequest"), text, len, &wish, err) < 0)
 		return -1;
 	run->wish = wish;
-	if (decode_spec(json_object_get(wish, "sandbox"), run->api->config, &spec, err) < 0)
+	if (authz_spec(run->api, run->caller, run->audit, json_object_get(wish, "sandbox"), &spec,
+	               err) < 0)
 		return -1;
 	spec.is_ephemeral = true;
 	spec_mark_for_one_command(&spec);
@@ -207,6 +212,8 @@ void handle_run(struct call *call)
 	}
 	run = mem_new(struct run);
 	run->api = call->api;
+	run->caller = caller_ref(call->caller);
+	run->audit = call->audit;
 	run->attach = attach_new(call->api, false, &ops, run);
 	attach_accept(run->attach, call);
 }

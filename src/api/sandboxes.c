@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "api/authz.h"
 #include "api/call.h"
 #include "api/decode.h"
 #include "api/encode.h"
@@ -41,7 +42,7 @@ void handle_sandbox_create(struct call *call)
 	struct spec spec;
 	struct err err = {0};
 
-	if (decode_spec(call->body, call->api->config, &spec, &err) < 0) {
+	if (authz_spec(call->api, call->caller, call->audit, call->body, &spec, &err) < 0) {
 		call_fail(call, &err);
 		return;
 	}
@@ -92,6 +93,7 @@ static int list(struct call *call, struct strings *labels, struct sandbox_page *
                 struct err *err)
 {
 	struct sandbox_filter filter = {
+		.viewer = call->caller,
 		.name = call_query(call, "name", NULL),
 		.image = call_query(call, "image", NULL),
 		.cursor = call_query(call, "cursor", NULL),
@@ -199,6 +201,7 @@ static int decode_change(const json_t *body, struct sandbox_change *change, stru
 	const json_t *name = json_object_get(body, "name");
 	const json_t *map = json_object_get(body, "labels");
 	const json_t *ttl = json_object_get(body, "ttl");
+	const json_t *visibility = json_object_get(body, "visibility");
 
 	if (name) {
 		change->name = json_is_null(name) ? "" : json_string_value(name);
@@ -211,6 +214,11 @@ static int decode_change(const json_t *body, struct sandbox_change *change, stru
 			return -1;
 		change->labels = labels;
 	}
+	if (visibility) {
+		change->has_visibility = true;
+		if (visibility_parse(json_string_value(visibility), &change->visibility, err) < 0)
+			return -1;
+	}
 	if (!ttl)
 		return 0;
 	change->has_ttl = true;
@@ -219,6 +227,18 @@ static int decode_change(const json_t *body, struct sandbox_change *change, stru
 	if (schema_ms(ttl, "ttl", &change->ttl_ms, err) < 0)
 		return -1;
 	return spec_check_ttl(change->ttl_ms, err);
+}
+
+/* Who works with a sandbox of the team does not decide who else sees it. */
+static int check_shares(const struct call *call, const struct sandbox *sandbox, struct err *err)
+{
+	const struct caller *caller = call->caller;
+
+	if (caller->is_operator || caller->role == ROLE_ADMIN ||
+	    str_eq(authz_ownership(sandbox).owner, caller->principal.text))
+		return 0;
+	return err_set(err, ERR_FORBIDDEN,
+	               "only its owner and the team's admins change who sees it");
 }
 
 void handle_sandbox_change(struct call *call)
@@ -231,7 +251,8 @@ void handle_sandbox_change(struct call *call)
 
 	if (call_sandbox(call, &sandbox) < 0)
 		return;
-	if (decode_change(call->body, &change, &labels, &err) < 0)
+	if (decode_change(call->body, &change, &labels, &err) < 0 ||
+	    (change.has_visibility && check_shares(call, sandbox, &err) < 0))
 		call_fail(call, &err);
 	else
 		engine->ops->change(engine, sandbox->id.text, &change, on_sandbox, call);

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "api/authz.h"
 #include "api/call.h"
 #include "api/encode.h"
 #include "base/mem.h"
@@ -44,8 +45,10 @@ void handle_profiles(struct call *call)
 	const struct config *config = call->api->config;
 	json_t *items = json_array();
 
-	for (size_t i = 0; i < config->profile_count; i++)
-		json_array_append_new(items, encode_profile(&config->profiles[i]));
+	for (size_t i = 0; i < config->profile_count; i++) {
+		if (authz_may_use(call->caller, &config->profiles[i]))
+			json_array_append_new(items, encode_profile(&config->profiles[i]));
+	}
 	call_answer(call, 200, json_pack("{s:o}", "items", items));
 }
 
@@ -54,7 +57,7 @@ void handle_profile(struct call *call)
 	const struct profile *profile;
 	struct err err = {0};
 
-	if (config_find_profile(call->api->config, call->params[0], &profile, &err) < 0)
+	if (authz_profile(call->api, call->caller, call->params[0], &profile, &err) < 0)
 		call_fail(call, &err);
 	else
 		call_answer(call, 200, encode_profile(profile));

@@ -40,6 +40,7 @@ enum { HOST_IMAGE_MS = 10 * 60 * 1000 };
 struct start {
 	struct broker *broker;
 	const char *log_level; /* as given; NULL: not */
+	const char *listen;    /* likewise */
 };
 
 void broker_shutdown(struct broker *broker, int status)
@@ -231,7 +232,8 @@ static int serve(struct broker *broker, const struct start *start, int starter_s
 	if (chdir("/") < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_sys(err, errno, "become a supervisor");
 	if (prepare_state(&broker->site, err) < 0 ||
-	    supervise_listen(&broker->supervise, err) < 0 || prepare_site(&broker->site, err) < 0)
+	    supervise_listen(&broker->supervise, start->listen, err) < 0 ||
+	    prepare_site(&broker->site, err) < 0)
 		return -1;
 	slots_done(&broker->slots);
 	if (prepare_slots(broker, err) < 0 || start_zygotes(broker, &roles, err) < 0 ||
@@ -288,7 +290,7 @@ static int open_site(struct site *site, const struct broker_options *options, st
 int broker_serve(const struct broker_options *options)
 {
 	struct broker *broker = mem_new(struct broker);
-	struct start start = {broker, options->log_level};
+	struct start start = {broker, options->log_level, options->listen};
 	struct err err = {0};
 	int status = -1;
 	log_setup("broker", LOG_LEVEL_INFO);

@@ -12,6 +12,7 @@
 struct broker_options {
 	const char *state;     /* NULL: CLOCHE_STATE, else the default place */
 	const char *log_level; /* NULL: config.toml's */
+	const char *listen;    /* where on TCP (model/listen.h); NULL: config.toml's */
 };
 
 /* Serves in the foreground until SIGTERM, SIGINT or `cloche stop`; returns the exit status. */

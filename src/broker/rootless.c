@@ -197,6 +197,7 @@ static void start_cloched(struct starter *starter, struct wire_msg *msg)
 	struct spawn spawn = {.cloched_fd = starter->cloched_fd,
 	                      .wire_fd = msg->fds[0],
 	                      .api_fd = msg->fds[1],
+	                      .tcp_fd = msg->fd_count > 2 ? msg->fds[2] : -1,
 	                      .state_fd = state->dir_fd,
 	                      .state_path = state->path,
 	                      .log_level = starter->rootless->log_level};
@@ -220,7 +221,7 @@ static void on_request(struct loop_source *source, uint32_t events, void *ctx)
 		loop_remove(&starter->source);
 		return;
 	}
-	if (msg.type == WIRE_START_DAEMON && msg.fd_count == 2)
+	if (msg.type == WIRE_START_DAEMON && msg.fd_count >= 2 && msg.fd_count <= 3)
 		start_cloched(starter, &msg);
 	wire_msg_done(&msg);
 }

@@ -19,7 +19,13 @@
 
 extern char **environ;
 
-enum { SPAWN_ENV_MAX = 32, SPAWN_FD_WIRE = 3, SPAWN_FD_API = 4, SPAWN_FD_STATE = 5 };
+enum {
+	SPAWN_ENV_MAX = 32,
+	SPAWN_FD_WIRE = 3,
+	SPAWN_FD_API = 4,
+	SPAWN_FD_STATE = 5,
+	SPAWN_FD_TCP = 6
+};
 
 /* What cloched may know of our environment. */
 static void pick_environment(char **out)
@@ -34,7 +40,9 @@ static void pick_environment(char **out)
 
 static int place_fds(const struct spawn *spawn, bool needs_state)
 {
-	const int from[] = {spawn->wire_fd, spawn->api_fd, spawn->state_fd, spawn->cloched_fd};
+	bool has_tcp = spawn->tcp_fd >= 0;
+	const int from[] = {spawn->wire_fd, spawn->api_fd, spawn->state_fd, spawn->cloched_fd,
+	                    has_tcp ? spawn->tcp_fd : spawn->api_fd};
 	int high[ARRAY_LEN(from)];
 	for (size_t i = 0; i < ARRAY_LEN(from); i++) {
 		high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 10);
@@ -44,7 +52,8 @@ static int place_fds(const struct spawn *spawn, bool needs_state)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ||
 	    dup2(high[0], SPAWN_FD_WIRE) < 0 || dup2(high[1], SPAWN_FD_API) < 0 ||
-	    (needs_state && dup2(high[2], SPAWN_FD_STATE) < 0))
+	    (needs_state && dup2(high[2], SPAWN_FD_STATE) < 0) ||
+	    (has_tcp && dup2(high[4], SPAWN_FD_TCP) < 0))
 		return -errno;
 	const int keep[] = {STDIN_FILENO,
 	                    STDOUT_FILENO,
@@ -52,7 +61,8 @@ static int place_fds(const struct spawn *spawn, bool needs_state)
 	                    SPAWN_FD_WIRE,
 	                    SPAWN_FD_API,
 	                    high[3],
-	                    needs_state ? SPAWN_FD_STATE : SPAWN_FD_API};
+	                    needs_state ? SPAWN_FD_STATE : SPAWN_FD_API,
+	                    has_tcp ? SPAWN_FD_TCP : SPAWN_FD_API};
 	int r = caps_close_fds_except(keep, ARRAY_LEN(keep));
 	return r < 0 ? r : high[3];
 }
@@ -76,17 +86,16 @@ static int become_cloched(const struct spawn *spawn)
 {
 	char *env[SPAWN_ENV_MAX + 1];
 	char path[] = "/proc/self/fd/5";
-	char *argv[] = {(char *)"cloched",
-	                (char *)"--state",
-	                (char *)spawn->state_path,
-	                (char *)"--broker-fd",
-	                (char *)"3",
-	                NULL,
-	                NULL,
-	                NULL};
+	char *argv[12] = {(char *)"cloched", (char *)"--state", (char *)spawn->state_path,
+	                  (char *)"--broker-fd", (char *)"3"};
+	size_t count = 5;
+	if (spawn->tcp_fd >= 0) {
+		argv[count++] = (char *)"--tcp-fd";
+		argv[count++] = (char *)"6";
+	}
 	if (spawn->log_level) {
-		argv[5] = (char *)"--log-level";
-		argv[6] = (char *)spawn->log_level;
+		argv[count++] = (char *)"--log-level";
+		argv[count++] = (char *)spawn->log_level;
 	}
 	pick_environment(env);
 	sigset_t none;

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "broker/context.h"
 #include "broker/spawn.h"
+#include "broker/tcp.h"
 #include "os/proc.h"
 #include "os/syscalls.h"
 
@@ -41,6 +42,7 @@ void supervise_init(struct supervise *supervise, struct broker *broker, int star
 	                                .log_level = log_level,
 	                                .starter_sock = starter_sock,
 	                                .api_fd = -1,
+	                                .tcp_fd = -1,
 	                                .pidfd = -1,
 	                                .backoff_ms = BACKOFF_FIRST_MS};
 }
@@ -80,6 +82,8 @@ static int ask_starter(struct supervise *supervise, int wire_fd, pid_t *ret_pid,
 	wire_begin(&out, WIRE_START_DAEMON, 1);
 	wire_put_fd(&out, wire_fd);
 	wire_put_fd(&out, supervise->api_fd);
+	if (supervise->tcp_fd >= 0)
+		wire_put_fd(&out, supervise->tcp_fd);
 	if (wire_call(supervise->starter_sock, &out, bytes, STARTER_MS, &answer, err) < 0)
 		return -1;
 	*ret_pid = (pid_t)wire_u64(&answer, FIELD_PID, 0);
@@ -94,6 +98,7 @@ static int spawn_ourselves(struct supervise *supervise, int wire_fd, pid_t *ret_
 	struct spawn spawn = {.cloched_fd = site->cloched_fd,
 	                      .wire_fd = wire_fd,
 	                      .api_fd = supervise->api_fd,
+	                      .tcp_fd = supervise->tcp_fd,
 	                      .state_fd = site->state.dir_fd,
 	                      .state_path = site->state.path,
 	                      .log_level = supervise->log_level,
@@ -201,13 +206,13 @@ static void on_starter_gone(struct loop_source *source, uint32_t events, void *c
 	broker_shutdown(supervise->broker, 1);
 }
 
-int supervise_listen(struct supervise *supervise, struct err *err)
+int supervise_listen(struct supervise *supervise, const char *listen_option, struct err *err)
 {
 	const struct site *site = &supervise->broker->site;
 	supervise->api_fd = open_api(&site->state, site->daemon.gid, site->is_rootless);
 	if (supervise->api_fd < 0)
 		return err_sys(err, -supervise->api_fd, "listen on %s/" API_NAME, site->state.path);
-	return 0;
+	return tcp_listen(&site->state, listen_option, &supervise->tcp_fd, err);
 }
 
 int supervise_start(struct supervise *supervise, struct err *err)
@@ -267,6 +272,7 @@ void supervise_done(struct supervise *supervise)
 	loop_timer_stop(&supervise->timer);
 	fd_closep(&supervise->pidfd);
 	fd_closep(&supervise->starter_sock);
+	fd_closep(&supervise->tcp_fd);
 	if (supervise->api_fd >= 0) {
 		fd_closep(&supervise->api_fd);
 		/* A name without a listener would only mislead clients; if it stays, the next start

@@ -18,7 +18,8 @@ struct supervise {
 	const char *log_level; /* for cloched; NULL: its config's */
 	int starter_sock;      /* rootless: who starts it for us; -1: we do. Owned */
 	int api_fd;
-	pid_t pid; /* 0: does not run */
+	int tcp_fd; /* -1: no TCP */
+	pid_t pid;  /* 0: does not run */
 	int pidfd;
 	struct loop_source exit_source;
 	struct loop_source starter_source;
@@ -34,8 +35,10 @@ struct supervise {
 /* Takes starter_sock (or -1). */
 void supervise_init(struct supervise *supervise, struct broker *broker, int starter_sock,
                     const char *log_level);
-/* Makes the API socket. Early: clients that come while we still prepare wait in its queue. */
-int supervise_listen(struct supervise *supervise, struct err *err) NODISCARD;
+/* Makes the API sockets; listen_option is that of tcp_listen. Early: clients that come while we
+ * still prepare wait in their queues. */
+int supervise_listen(struct supervise *supervise, const char *listen_option,
+                     struct err *err) NODISCARD;
 /* Starts cloched, which serves it. */
 int supervise_start(struct supervise *supervise, struct err *err) NODISCARD;
 /* It did what no honest daemon does: SIGKILL; it is started again. */

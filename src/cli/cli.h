@@ -35,8 +35,9 @@ struct cli_stop {
 };
 
 struct cli_roles {
-	/* The broker in the foreground until it is told to end; returns the exit status. */
-	int (*serve)(const char *state_dir);
+	/* The broker in the foreground until it is told to end; returns the exit status. listen is
+	 * as in config.toml; NULL: what stands there. */
+	int (*serve)(const char *state_dir, const char *listen);
 	/* Ends every sandbox of the state directory, daemon alive or dead; 0, or -1 with err. */
 	int (*stop)(const char *state_dir, const struct cli_stop *how, struct err *err);
 	/* Tries what this machine enforces, without a daemon. */

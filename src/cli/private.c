@@ -171,7 +171,8 @@ NORETURN static void exec_serve(const char *state_dir, int log_fd)
 {
 	redirect(log_fd);
 	reset_signals();
-	(void)execl("/proc/self/exe", "cloche", "serve", "--state", state_dir, (char *)NULL);
+	(void)execl("/proc/self/exe", "cloche", "serve", "--state", state_dir, "--listen", "none",
+	            (char *)NULL);
 	_exit(127);
 }
 

@@ -13,9 +13,15 @@ enum { STOP_GRACE_MS = 5 * 1000, STOP_GRACE_MOST_MS = 5 * 60 * 1000 };
 
 int cmd_serve(struct cli *cli)
 {
-	int r = cli_parse(cli, NULL, 0, 0);
+	const char *listen = NULL;
+	const struct opt opts[] = {
+		{"listen", 0, OPT_STR, &listen, "ADDRESS:PORT",
+	         "where the API listens on TCP; none: nowhere ([server] listen)"},
+		{0},
+	};
+	int r = cli_parse(cli, opts, 0, 0);
 
-	return r <= 0 ? r : cli->roles->serve(cli->state_dir);
+	return r <= 0 ? r : cli->roles->serve(cli->state_dir, listen);
 }
 
 int cmd_stop(struct cli *cli)

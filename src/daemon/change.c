@@ -29,6 +29,7 @@ static void take_back(struct change *change)
 
 	spec_set(&row->spec.name, change->before->spec.name);
 	strings_copy(&row->spec.labels, &change->before->spec.labels);
+	row->spec.visibility = change->before->spec.visibility;
 	row->spec.ttl_ms = change->before->spec.ttl_ms;
 	row->expires_ms = change->before->expires_ms;
 }
@@ -67,6 +68,8 @@ static void submit(struct change *change, const struct sandbox_change *wanted)
 		spec_set(&row->spec.name, wanted->name);
 	if (wanted->labels)
 		strings_copy(&row->spec.labels, wanted->labels);
+	if (wanted->has_visibility)
+		row->spec.visibility = wanted->visibility;
 	if (wanted->has_ttl) {
 		row->spec.ttl_ms = wanted->ttl_ms;
 		row->expires_ms = wanted->ttl_ms ? io_real_ms() + wanted->ttl_ms : 0;
@@ -81,20 +84,29 @@ static void submit(struct change *change, const struct sandbox_change *wanted)
 	store_write_submit(write, on_change_stored, change);
 }
 
+static bool is_of_team(const struct sandbox *row, const char *team)
+{
+	const char *own = row->spec.team ? row->spec.team : ACCESS_TEAM;
+
+	return str_eq(own, team ? team : ACCESS_TEAM);
+}
+
 /* The store refuses a name that is taken; a look before keeps the row free of one that is, so
  * that a change of state meanwhile is not refused with it. */
 static int check_name(struct fleet *fleet, const struct member *member, const char *name,
                       struct err *err)
 {
 	auto_(sandbox_freep) struct sandbox *other = NULL;
+	const char *team = member->row->spec.team;
 	bool is_taken;
 
 	if (!name || !*name)
 		return 0;
-	is_taken = store_sandbox_get(fleet->store, name, &other, &(struct err){0}) == 0 &&
+	is_taken = store_sandbox_find(fleet->store, team, name, &other, &(struct err){0}) == 0 &&
 	           !str_eq(other->id.text, member->row->id.text);
 	for (const struct member *at = fleet->members; at && !is_taken; at = at->next)
-		is_taken = at != member && at->row->spec.name && str_eq(at->row->spec.name, name);
+		is_taken = at != member && at->row->spec.name && str_eq(at->row->spec.name, name) &&
+		           is_of_team(at->row, team);
 	return is_taken ? err_set(err, ERR_CONFLICT, "the name '%s' is taken", name) : 0;
 }
 

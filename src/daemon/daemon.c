@@ -32,6 +32,7 @@
 #include "daemon/reconcile.h"
 #include "daemon/sampler.h"
 #include "daemon/sweep.h"
+#include "daemon/tcp.h"
 #include "http/server.h"
 #include "model/config.h"
 #include "runtime/broker_call.h"
@@ -45,6 +46,7 @@ struct daemon {
 	const char *state;
 	const char *log_level;
 	uint64_t broker_fd, listen_fd, owner_uid;
+	uint64_t tcp_fd; /* 0: none */
 	struct config config;
 	struct keys keys;
 	struct guests guests;
@@ -60,6 +62,7 @@ struct daemon {
 	struct engine *engine;
 	struct api *api;
 	struct server *server;
+	struct tcp tcp;
 	struct loop_timer fill;
 };
 
@@ -71,6 +74,7 @@ static int parse_options(struct daemon *daemon, int argc, char **argv, struct er
 		{"state", 0, OPT_STR, &daemon->state, "DIR", "state directory"},
 		{"broker-fd", 0, OPT_U64, &daemon->broker_fd, "FD", "wire socket to the broker"},
 		{"listen-fd", 0, OPT_U64, &daemon->listen_fd, "FD", "listening API socket"},
+		{"tcp-fd", 0, OPT_U64, &daemon->tcp_fd, "FD", "listening API socket on TCP"},
 		{"owner-uid", 0, OPT_U64, &daemon->owner_uid, "UID", "user this daemon works for"},
 		{"log-level", 0, OPT_STR, &daemon->log_level, "LEVEL", "debug, info, warn, error"},
 		{0},
@@ -159,7 +163,7 @@ static void on_store(struct loop_source *source, uint32_t events, void *ctx)
 static int open_store(struct daemon *daemon, struct err *err)
 {
 	auto_free char *path = mem_printf("%s/store/cloche.db", daemon->state);
-	struct store_options options = {.path = path};
+	struct store_options options = {.path = path, .audit_key = daemon->keys.audit};
 	int r;
 
 	if (store_open(&options, &daemon->store, err) < 0)
@@ -175,6 +179,24 @@ static void on_broker_gone(void *ctx)
 
 	log_warn("the broker ended, so do I; sandboxes stay");
 	loop_stop(daemon->loop, 0);
+}
+
+static bool is_operator(uid_t uid, pid_t pid, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	return guests_allow(&daemon->guests, uid, pid);
+}
+
+static void each_request(void (*each)(struct request *request, void *ctx), void *each_ctx,
+                         void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	if (daemon->server)
+		server_each_request(daemon->server, each, each_ctx);
+	if (daemon->tcp.server)
+		server_each_request(daemon->tcp.server, each, each_ctx);
 }
 
 static int assemble(struct daemon *daemon, struct err *err)
@@ -203,20 +225,17 @@ static int assemble(struct daemon *daemon, struct err *err)
 	                          .engine = daemon->engine,
 	                          .sandboxes_fd = daemon->sandboxes_fd,
 	                          .spool_fd = daemon->tmp_fd,
-	                          .state_path = daemon->state};
+	                          .state_path = daemon->state,
+	                          .peers = {is_operator, each_request, daemon},
+	                          .listen = daemon->tcp.fd >= 0 ? daemon->tcp.name : NULL,
+	                          .sign_public = daemon->keys.public,
+	                          .sign_secret = daemon->keys.secret};
 	daemon->api = api_new(&api);
 	store_listen(daemon->store, api_on_event, daemon->api);
 	return 0;
 }
 
 /* --- serving --- */
-
-static bool on_peer(uid_t uid, pid_t pid, void *ctx)
-{
-	struct daemon *daemon = ctx;
-
-	return guests_allow(&daemon->guests, uid, pid);
-}
 
 static void on_request(struct request *request, void *ctx)
 {
@@ -244,7 +263,6 @@ static void on_ready(const struct err *err, void *ctx)
 	struct daemon *daemon = ctx;
 	struct server_config config = {
 		.listen_fd = (int)daemon->listen_fd,
-		.on_peer = on_peer,
 		.on_request = on_request,
 		.on_refuse = on_refuse,
 		.ctx = daemon,
@@ -256,7 +274,8 @@ static void on_ready(const struct err *err, void *ctx)
 	struct event event;
 
 	if (err->code != ERR_OK ||
-	    server_new(daemon->loop, &config, &daemon->server, &failed) < 0) {
+	    server_new(daemon->loop, &config, &daemon->server, &failed) < 0 ||
+	    tcp_serve(&daemon->tcp, daemon->loop, &config, &failed) < 0) {
 		log_error("cannot serve", LOG_ERR(&failed));
 		loop_stop(daemon->loop, err_exit(failed.code));
 		return;
@@ -270,7 +289,8 @@ static void on_ready(const struct err *err, void *ctx)
 	/* Not at once: a daemon that was started for one job has it done before it makes a stock.
 	 */
 	loop_timer_in(daemon->loop, &daemon->fill, FILL_AFTER_MS, on_fill, daemon);
-	log_info("serving", LOG_STR("state", daemon->state), LOG_INT("pid", getpid()));
+	log_info("serving", LOG_STR("state", daemon->state), LOG_INT("pid", getpid()),
+	         LOG_STR("tcp", daemon->tcp.fd >= 0 ? daemon->tcp.name : "none"));
 }
 
 static int start(struct daemon *daemon, int argc, char **argv, struct err *err)
@@ -287,7 +307,9 @@ static int start(struct daemon *daemon, int argc, char **argv, struct err *err)
 	if (sodium_init() < 0)
 		return err_set(err, ERR_INTERNAL, "libsodium does not start");
 	daemon->guests = (struct guests){getuid(), (uid_t)daemon->owner_uid};
-	if (load_config(daemon, err) < 0 || prepare_folders(daemon, err) < 0)
+	if (load_config(daemon, err) < 0 || prepare_folders(daemon, err) < 0 ||
+	    tcp_open(&daemon->tcp, daemon->tcp_fd ? (int)daemon->tcp_fd : -1,
+	             &daemon->config.server, err) < 0)
 		return -1;
 	r = loop_new(&daemon->loop);
 	if (r == 0)
@@ -321,6 +343,7 @@ static void finish(struct daemon *daemon)
 	if (daemon->api)
 		api_shut(daemon->api);
 	server_free(daemon->server);
+	tcp_stop(&daemon->tcp);
 	if (daemon->fleet) {
 		sweep_stop(daemon->fleet);
 		sampler_stop(daemon->fleet);
@@ -338,6 +361,7 @@ static void finish(struct daemon *daemon)
 	gallery_free(daemon->gallery);
 	api_free(daemon->api);
 	loop_free(daemon->loop);
+	tcp_done(&daemon->tcp);
 	config_done(&daemon->config);
 	keys_done(&daemon->keys);
 	fd_closep(&daemon->run_fd);

@@ -350,10 +350,10 @@ static void do_forget(struct engine *engine, const char *sandbox, const char *ex
 
 /* --- images and the machine --- */
 
-static void do_import(struct engine *engine, const char *name, const char *format, int archive_fd,
+static void do_import(struct engine *engine, struct image *image, int archive_fd,
                       engine_on_image on_imported, void *ctx)
 {
-	gallery_import(of(engine)->gallery, name, format, archive_fd, on_imported, ctx);
+	gallery_import(of(engine)->gallery, image, archive_fd, on_imported, ctx);
 }
 
 static void do_image_remove(struct engine *engine, const char *id, engine_on_done on_removed,

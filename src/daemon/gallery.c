@@ -106,15 +106,13 @@ static void on_unpacked(const struct broker_imported *unpacked, const struct err
 	store_write_submit(write, on_import_stored, import);
 }
 
-void gallery_import(struct gallery *gallery, const char *name, const char *format, int archive_fd,
+void gallery_import(struct gallery *gallery, struct image *image, int archive_fd,
                     engine_on_image on_imported, void *ctx)
 {
 	struct import *import = mem_new(struct import);
 
-	*import = (struct import){gallery, image_new(), on_imported, ctx};
-	spec_set(&import->image->name, name);
-	spec_set(&import->image->format, format);
-	broker_call_import(gallery->broker, import->image->id.text, format, archive_fd, on_unpacked,
+	*import = (struct import){gallery, image, on_imported, ctx};
+	broker_call_import(gallery->broker, image->id.text, image->format, archive_fd, on_unpacked,
 	                   import);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Who may speak to the API socket.
+ * Which users of this machine are its operators on the API socket.
  */
 #pragma once
 

@@ -12,6 +12,8 @@ static_assert(KEYS_SECRET_BYTES == crypto_sign_SECRETKEYBYTES, "as the library h
 static_assert(KEYS_SEED_BYTES == crypto_sign_SEEDBYTES, "as the library has it");
 static_assert(KEYS_SEALING_BYTES == KEYS_SEED_BYTES, "both files have one length");
 
+#define AUDIT_LABEL "cloche audit chain"
+
 static int read_or_make(int keys_fd, const char *name, uint8_t key[KEYS_SEED_BYTES],
                         struct err *err)
 {
@@ -45,6 +47,8 @@ int keys_load(struct keys *keys, int keys_fd, struct err *err)
 	    read_or_make(keys_fd, "sealing.key", keys->sealing, err) < 0)
 		return -1;
 	crypto_sign_seed_keypair(keys->public, keys->secret, seed);
+	(void)crypto_generichash(keys->audit, sizeof(keys->audit), (const uint8_t *)AUDIT_LABEL,
+	                         strlen(AUDIT_LABEL), seed, sizeof(seed)); /* sizes are allowed */
 	sodium_memzero(seed, sizeof(seed));
 	return 0;
 }

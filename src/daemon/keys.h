@@ -18,6 +18,8 @@ struct keys {
 	uint8_t public[KEYS_PUBLIC_BYTES];
 	uint8_t secret[KEYS_SECRET_BYTES];
 	uint8_t sealing[KEYS_SEALING_BYTES];
+	uint8_t audit[KEYS_SEED_BYTES]; /* derived from the seed: the chain of the audit is keyed
+	                                   with it */
 };
 
 /* keys_fd is the folder. A key of another length is refused, not replaced: what it signed would

@@ -79,7 +79,8 @@ void early_answer(struct request *request, const void *bytes, size_t len)
 	bool has_body = request->phase == REQUEST_BODY ||
 	                (request->phase == REQUEST_HEADERS && request_body_length(request) != 0);
 
-	if (!has_body || request->status < 400)
+	/* Nobody but the library can write to an encrypted connection. */
+	if (!has_body || request->status < 400 || request->server->config.tls_cert)
 		return;
 	buf_init(&request->early, len);
 	must(buf_put(&request->early, bytes, len) == 0);

@@ -25,14 +25,28 @@ struct request_pair {
 	char *value;
 };
 
+/* One socket, with what is known about who is at its other end. */
+struct connection {
+	struct connection *next, *prev;
+	struct loop_timer timer; /* for the headers, or for a whole body */
+	int fd;
+	bool is_local; /* a Unix socket: uid and pid are the peer's */
+	uid_t uid;
+	pid_t pid;
+	char source[64]; /* "uid 0", "192.0.2.7" */
+	int memo;        /* the application's; see request_memo */
+};
+
 struct request {
 	uint32_t magic;
 	unsigned refs;
 	struct server *server;
 	struct MHD_Connection *connection; /* NULL when it is over */
+	struct connection *conn;           /* valid while connection is not NULL */
 	struct request *next, *prev;       /* the server's live requests */
 	int fd;
-	uid_t uid;
+	char tag[REQUEST_TAG];
+	struct loop_timer until; /* cut off then */
 	char *method;
 	char *path;
 
@@ -80,6 +94,9 @@ struct server {
 	struct loop_timer again;
 };
 
+/* The whole body must come within the time of the headers; and it has. */
+void server_await_body(struct request *request);
+void server_body_came(struct request *request);
 /* An answer with this status was sent. */
 void server_count_answer(struct server *server, int status);
 /* A resumed connection waits for the next MHD_run, and the library has no way to ask for it. */

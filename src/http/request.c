@@ -6,7 +6,9 @@
 #include "http/private.h"
 
 #include <errno.h>
+#include <strings.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -127,9 +129,104 @@ void request_each_query(const struct request *request, request_on_query each, vo
 		                          &walk);
 }
 
+struct header_count {
+	const char *name;
+	size_t count;
+};
+
+static enum MHD_Result on_counted(void *cls, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+	struct header_count *counted = cls;
+
+	counted->count += strcasecmp(name, counted->name) == 0;
+	return MHD_YES;
+}
+
+size_t request_count_header(const struct request *request, const char *name)
+{
+	struct header_count counted = {name, 0};
+
+	if (request->connection)
+		MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_counted,
+		                          &counted);
+	return counted.count;
+}
+
+/* --- who asks --- */
+
+static const struct connection *conn_of(const struct request *request)
+{
+	return request->connection ? request->conn : NULL;
+}
+
+bool request_is_local(const struct request *request)
+{
+	const struct connection *conn = conn_of(request);
+
+	return conn && conn->is_local;
+}
+
 uid_t request_uid(const struct request *request)
 {
-	return request->uid;
+	const struct connection *conn = conn_of(request);
+
+	return conn ? conn->uid : (uid_t)-1;
+}
+
+pid_t request_pid(const struct request *request)
+{
+	const struct connection *conn = conn_of(request);
+
+	return conn ? conn->pid : -1;
+}
+
+const char *request_source(const struct request *request)
+{
+	const struct connection *conn = conn_of(request);
+
+	return conn ? conn->source : "";
+}
+
+int request_memo(const struct request *request)
+{
+	const struct connection *conn = conn_of(request);
+
+	return conn ? conn->memo : 0;
+}
+
+void request_set_memo(struct request *request, int memo)
+{
+	if (conn_of(request))
+		request->conn->memo = memo;
+}
+
+void request_set_tag(struct request *request, const char *tag)
+{
+	must(str_copy(request->tag, sizeof(request->tag), tag));
+}
+
+const char *request_tag(const struct request *request)
+{
+	return request->tag;
+}
+
+void request_disconnect(struct request *request)
+{
+	/* Whoever reads or waits sees the end of the stream; the fd stays the library's. */
+	if (request->connection && request->fd >= 0)
+		(void)shutdown(request->fd, SHUT_RDWR); /* a failure: it is gone already */
+}
+
+static void on_until(struct loop_timer *timer, void *ctx)
+{
+	request_disconnect(ctx);
+}
+
+void request_disconnect_at(struct request *request, uint64_t boot_ms)
+{
+	if (request->connection)
+		loop_timer_at(request->server->loop, &request->until, boot_ms, on_until, request);
 }
 
 bool request_is_gone(const struct request *request)
@@ -204,6 +301,7 @@ void request_over(struct request *request, bool gone)
 {
 	request_ref(request);
 	loop_remove(&request->watch);
+	loop_timer_stop(&request->until);
 	early_done(request);
 	request->suspended = false;
 	if (!request->ended) {
@@ -249,6 +347,7 @@ void request_read_body(struct request *request, size_t max, request_on_body on_b
 	request->mode = REQUEST_WHOLE;
 	request->on_body = on_body;
 	request->body_ctx = ctx;
+	server_await_body(request);
 	buf_init(&request->body, max + 1);
 	resume(request);
 }
@@ -288,6 +387,7 @@ static size_t take_bytes(struct request *request, const char *bytes, size_t len)
 static void body_complete(struct request *request)
 {
 	request->phase = REQUEST_READ;
+	server_body_came(request);
 	request->cut |= request->is_told; /* it has its answer */
 	if (request->response)
 		return;

@@ -30,9 +30,30 @@ const char *request_query(const struct request *request, const char *name);
 /* Calls each query parameter; stops when `each` returns false. */
 typedef bool (*request_on_query)(const char *name, const char *value, void *ctx);
 void request_each_query(const struct request *request, request_on_query each, void *ctx);
-uid_t request_uid(const struct request *request);
+/* How many headers of that name there are: two that say different things are an attempt. */
+size_t request_count_header(const struct request *request, const char *name);
 bool request_is_gone(const struct request *request);
 struct loop *request_loop(const struct request *request);
+
+/* --- who asks --- */
+/* On a Unix socket; then uid and pid are the peer's. Both are false and -1 when it has gone. */
+bool request_is_local(const struct request *request);
+uid_t request_uid(const struct request *request);
+pid_t request_pid(const struct request *request);
+/* "uid 1000" or "192.0.2.7", for people; "" when it has gone. */
+const char *request_source(const struct request *request);
+/* A number the application keeps with the connection, 0 until it is set: what it found out about
+ * the peer need not be found out again for the next request. */
+int request_memo(const struct request *request);
+void request_set_memo(struct request *request, int memo);
+/* A text the application keeps with the request, for server_each_request. "" until it is set. */
+enum { REQUEST_TAG = 40 };
+void request_set_tag(struct request *request, const char *tag);
+const char *request_tag(const struct request *request);
+/* Ends the connection, whatever flows on it: as if the client had gone. At once, or (once a
+ * request) at a time of the boot clock. */
+void request_disconnect(struct request *request);
+void request_disconnect_at(struct request *request, uint64_t boot_ms);
 
 /* --- body --- */
 /* The whole body, at most max bytes (a larger one is refused with 413 and on_body never called).

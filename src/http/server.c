@@ -8,10 +8,12 @@
 #include "http/server.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/addr.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -24,12 +26,6 @@ enum {
 	CONNECTION_POOL_BYTES = 2 * LIMIT_HTTP_HEADER_BYTES,
 	ACCEPT_AT_ONCE = 32,
 	ACCEPT_AGAIN_MS = 100,
-};
-
-struct connection {
-	struct connection *next, *prev;
-	struct loop_timer timer;
-	int fd;
 };
 
 static void drive(struct server *server);
@@ -88,7 +84,46 @@ static void await_headers(struct server *server, struct connection *conn)
 	              conn);
 }
 
+void server_await_body(struct request *request)
+{
+	if (request->connection && request->conn)
+		await_headers(request->server, request->conn);
+}
+
+void server_body_came(struct request *request)
+{
+	if (request->connection && request->conn)
+		loop_timer_stop(&request->conn->timer);
+}
+
 /* --- accepting --- */
+
+/* "192.0.2.7"; IPv4 also when it came to an IPv6 socket. */
+static void name_address(const struct sockaddr *addr, char *out, size_t size)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)addr;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)addr;
+	struct addr plain = {{0}};
+
+	if (addr->sa_family == AF_INET)
+		plain = addr_from_v4((const uint8_t *)&v4->sin_addr);
+	else if (addr->sa_family == AF_INET6)
+		memcpy(plain.bytes, &v6->sin6_addr, sizeof(plain.bytes));
+	addr_format(out, size, &plain);
+}
+
+static bool has_too_many(const struct server *server, const struct sockaddr *addr)
+{
+	char source[ADDR_TEXT];
+	unsigned count = 0;
+
+	if (server->config.max_of_peer == 0 || addr->sa_family == AF_UNIX)
+		return false;
+	name_address(addr, source, sizeof(source));
+	for (const struct connection *conn = server->connections; conn; conn = conn->next)
+		count += strcmp(conn->source, source) == 0;
+	return count >= server->config.max_of_peer;
+}
 
 static void on_again(struct loop_timer *timer, void *ctx)
 {
@@ -124,6 +159,10 @@ static void on_waiting(struct loop_source *source, uint32_t events, void *ctx)
 				rest(server);
 			break;
 		}
+		if (has_too_many(server, (struct sockaddr *)&addr)) {
+			fd_closep(&fd);
+			continue;
+		}
 		/* Takes the descriptor in any case. */
 		if (MHD_add_connection(server->daemon, fd, (struct sockaddr *)&addr, size) !=
 		    MHD_YES) {
@@ -132,6 +171,30 @@ static void on_waiting(struct loop_source *source, uint32_t events, void *ctx)
 		}
 	}
 	drive(server);
+}
+
+/* Once a connection: who is at the other end does not change. */
+static void know_peer(struct connection *conn, struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	struct ucred cred = {.uid = (uid_t)-1, .pid = -1};
+	socklen_t size = sizeof(cred);
+
+	conn->is_local = !info || !info->client_addr || info->client_addr->sa_family == AF_UNIX ||
+	                 info->client_addr->sa_family == AF_UNSPEC;
+	conn->uid = (uid_t)-1;
+	conn->pid = -1;
+	if (!conn->is_local) {
+		name_address(info->client_addr, conn->source, sizeof(conn->source));
+		return;
+	}
+	/* A failure leaves nobody, who may nothing. */
+	if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0) {
+		conn->uid = cred.uid;
+		conn->pid = cred.pid;
+	}
+	(void)snprintf(conn->source, sizeof(conn->source), "uid %u", conn->uid); /* fits */
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
@@ -143,6 +206,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		conn = mem_new(struct connection);
 		conn->fd = connection_fd(connection);
+		know_peer(conn, connection);
 		conn->next = server->connections;
 		if (conn->next)
 			conn->next->prev = conn;
@@ -174,18 +238,6 @@ static struct connection *connection_of(struct MHD_Connection *connection)
 	return info ? info->socket_context : NULL;
 }
 
-static bool peer_is_allowed(struct server *server, struct request *request)
-{
-	struct ucred cred = {.uid = (uid_t)-1};
-	socklen_t size = sizeof(cred);
-
-	if (getsockopt(request->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
-		return false;
-	request->uid = cred.uid;
-	return !server->config.on_peer ||
-	       server->config.on_peer(cred.uid, cred.pid, server->config.ctx);
-}
-
 /* NOLINTNEXTLINE(readability-function-size): the library's signature */
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, const char *url,
                                  const char *method, const char *version, const char *bytes,
@@ -201,18 +253,15 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
 	request->fd = connection_fd(connection);
 	*context = request;
 	conn = connection_of(connection);
-	if (conn)
-		loop_timer_stop(&conn->timer);
+	must(conn);
+	request->conn = conn;
+	loop_timer_stop(&conn->timer);
 	/* RFC 9112, 6.1: two lengths are an attempt to hide a second request in the body. */
 	if (request_header(request, "Transfer-Encoding") &&
 	    request_header(request, "Content-Length"))
 		request->cut = true;
-	else if (peer_is_allowed(server, request))
-		server->config.on_request(request, server->config.ctx);
 	else
-		server->config.on_refuse(request, ERR_FORBIDDEN,
-		                         "this socket does not serve your user",
-		                         server->config.ctx);
+		server->config.on_request(request, server->config.ctx);
 	return request_settle(request);
 }
 
@@ -263,15 +312,26 @@ static struct MHD_Daemon *start(struct server *server)
 {
 	unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
 	                 MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
+	char *cert = (char *)(uintptr_t)server->config.tls_cert;
+	char *key = (char *)(uintptr_t)server->config.tls_key;
+	const struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_HTTPS_MEM_CERT, 0, cert},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, key},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0,
+	         (char *)"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+		{MHD_OPTION_END, 0, NULL},
+	};
 
-	return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
-	                        on_library_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
-	                        server->config.max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-	                        (unsigned)CONNECTION_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-	                        (size_t)CONNECTION_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
-	                        on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-	                        server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
-	                        MHD_OPTION_END);
+	if (cert)
+		flags |= MHD_USE_TLS;
+	return MHD_start_daemon(
+		flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER, on_library_log,
+		NULL, MHD_OPTION_CONNECTION_LIMIT, server->config.max_connections,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+		on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
+		MHD_OPTION_ARRAY, cert ? tls : &tls[ARRAY_LEN(tls) - 1], MHD_OPTION_END);
 }
 
 int server_new(struct loop *loop, const struct server_config *config, struct server **ret,
@@ -285,7 +345,10 @@ int server_new(struct loop *loop, const struct server_config *config, struct ser
 	server->config = *config;
 	server->daemon = start(server);
 	if (!server->daemon)
-		return err_set(err, ERR_INTERNAL, "the HTTP server does not start");
+		return err_set(err, config->tls_cert ? ERR_CONFIG : ERR_INTERNAL,
+		               "the HTTP server does not start%s",
+		               config->tls_cert ? ": is the certificate one, and is that its key?"
+		                                : "");
 	info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	if (!info)
 		return err_set(err, ERR_INTERNAL, "the HTTP server has no epoll descriptor");
@@ -299,6 +362,16 @@ int server_new(struct loop *loop, const struct server_config *config, struct ser
 	drive(server);
 	*ret = take_ptr(server);
 	return 0;
+}
+
+void server_each_request(struct server *server, server_on_request each, void *ctx)
+{
+	struct request *next;
+
+	for (struct request *request = server->requests; request; request = next) {
+		next = request->next;
+		each(request, ctx);
+	}
 }
 
 void server_free(struct server *server)

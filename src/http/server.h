@@ -14,18 +14,19 @@ struct request;
 struct server;
 
 struct server_config {
-	int listen_fd; /* Unix stream socket; not owned */
-	/* Whether this peer may speak to us; asked once per request. NULL: everybody. */
-	bool (*on_peer)(uid_t uid, pid_t pid, void *ctx);
+	int listen_fd;                  /* stream socket, Unix or TCP; not owned */
+	const char *tls_cert, *tls_key; /* PEM texts that outlive the server; NULL: no TLS */
 	/* A request whose headers are complete. */
 	void (*on_request)(struct request *request, void *ctx);
-	/* The server itself refuses (a peer, a body too large): answer in the application's way. */
+	/* The server itself refuses (a body too large): answer in the application's way. */
 	void (*on_refuse)(struct request *request, enum err_code code, const char *detail,
 	                  void *ctx);
 	void *ctx;
 	unsigned max_connections;
+	unsigned max_of_peer; /* connections from one address; 0: no limit */
 	uint64_t *answered; /* counts answers by status / 100 (six of them); NULL: nobody counts */
-	uint64_t header_timeout_ms; /* from connect, or the last answer, to complete headers */
+	/* From connect, or the last answer, to complete headers; again for a whole body. */
+	uint64_t header_timeout_ms;
 };
 
 int server_new(struct loop *loop, const struct server_config *config, struct server **ret,
@@ -33,3 +34,6 @@ int server_new(struct loop *loop, const struct server_config *config, struct ser
 /* Cuts every connection (each request ends as gone). */
 void server_free(struct server *server);
 void server_freep(struct server **server);
+/* Every request that is under way, upgraded and streamed ones included. `each` may disconnect. */
+typedef void (*server_on_request)(struct request *request, void *ctx);
+void server_each_request(struct server *server, server_on_request each, void *ctx);

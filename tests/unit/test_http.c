@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -26,7 +27,6 @@ static struct request *uploading;
 static int ended, gone;
 static size_t streamed; /* bytes pulled from, or taken of, a stream */
 static size_t room;     /* how much a streamed body is taken */
-static bool refuse_peers;
 
 static void on_end(struct request *request, bool is_gone, void *ctx)
 {
@@ -88,14 +88,43 @@ static void on_sse_end(struct sse *sse, bool is_gone, void *ctx)
 
 static const struct sse_ops sse_ops = {on_sse_writable, on_sse_end};
 
+static void mark(struct request *request)
+{
+	const char *tag = request_query(request, "tag");
+	const char *until = request_query(request, "until");
+	uint64_t in_ms;
+
+	if (tag)
+		request_set_tag(request, tag);
+	if (until && str_to_u64(until, &in_ms) == 0)
+		request_disconnect_at(request, io_boot_ms() + in_ms);
+}
+
+static void say_who(struct request *request)
+{
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "%s%s pid %d memo %d",
+	               request_is_local(request) ? "local " : "", request_source(request),
+	               request_pid(request), request_memo(request));
+	request_set_memo(request, 7);
+	say(request, 200, text);
+}
+
 static void on_request(struct request *request, void *ctx)
 {
 	const char *path = request_path(request);
 
 	if (!str_eq(path, "/events"))
 		request_set_on_end(request, on_end, NULL);
+	mark(request);
 	if (str_eq(path, "/now"))
 		say(request, 200, "now");
+	else if (str_eq(path, "/who"))
+		say_who(request);
+	else if (str_eq(path, "/count"))
+		say(request, 200,
+		    request_count_header(request, "Authorization") == 2 ? "2" : "not 2");
 	else if (str_eq(path, "/query"))
 		say(request, 200, request_query(request, "q"));
 	else if (str_eq(path, "/later"))
@@ -119,31 +148,56 @@ static void on_refuse(struct request *request, enum err_code code, const char *d
 	say(request, err_http(code), detail);
 }
 
-static bool on_peer(uid_t uid, pid_t pid, void *ctx)
+static void start_server(void)
 {
-	CHECK_INT(uid, getuid());
-	CHECK_INT(pid, getpid());
-	return !refuse_peers;
+	struct server_config config = {.on_request = on_request,
+	                               .on_refuse = on_refuse,
+	                               .max_connections = 10,
+	                               .max_of_peer = 3,
+	                               .header_timeout_ms = 200,
+	                               .listen_fd = listener};
+	struct err err = {0};
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	CHECK_INT(loop_new(&loop), 0);
+	CHECK_INT(server_new(loop, &config, &server, &err), 0);
 }
 
 static void set_up(void)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	struct server_config config = {.on_peer = on_peer,
-	                               .on_request = on_request,
-	                               .on_refuse = on_refuse,
-	                               .max_connections = 10,
-	                               .header_timeout_ms = 200};
-	struct err err = {0};
 
-	(void)signal(SIGPIPE, SIG_IGN);
 	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/s", test_dir());
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	CHECK_INT(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	CHECK_INT(listen(listener, 10), 0);
-	CHECK_INT(loop_new(&loop), 0);
-	config.listen_fd = listener;
-	CHECK_INT(server_new(loop, &config, &server, &err), 0);
+	start_server();
+}
+
+/* The same on TCP; returns the port. */
+static uint16_t set_up_tcp(void)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	socklen_t size = sizeof(addr);
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CHECK_INT(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	CHECK_INT(getsockname(listener, (struct sockaddr *)&addr, &size), 0);
+	CHECK_INT(listen(listener, 10), 0);
+	start_server();
+	return ntohs(addr.sin_port);
+}
+
+static int dial_tcp(uint16_t port)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK_INT(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	CHECK_INT(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	return fd;
 }
 
 static void tear_down(void)
@@ -405,13 +459,123 @@ TEST(events_are_framed)
 	tear_down();
 }
 
-TEST(other_users_are_refused)
+TEST(the_peer_of_a_unix_socket_is_known)
 {
-	refuse_peers = true;
+	char expected[64];
+
 	set_up();
 	int fd = dial();
 
-	CHECK_HAS(talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\n\r\n"), "403 ");
+	(void)snprintf(expected, sizeof(expected), "local uid %u pid %d memo 0", getuid(),
+	               getpid());
+	CHECK_HAS(talk(fd, "GET /who HTTP/1.1\r\nHost: x\r\n\r\n"), expected);
+	/* What was found out about it is kept for the next request, not for the next peer. */
+	CHECK_HAS(talk(fd, "GET /who HTTP/1.1\r\nHost: x\r\n\r\n"), "memo 7");
+	close(fd);
+	fd = dial();
+	CHECK_HAS(talk(fd, "GET /who HTTP/1.1\r\nHost: x\r\n\r\n"), "memo 0");
+	close(fd);
+	tear_down();
+}
+
+TEST(the_peer_of_a_tcp_socket_is_an_address)
+{
+	uint16_t port = set_up_tcp();
+	int fd = dial_tcp(port);
+
+	CHECK_HAS(talk(fd, "GET /who HTTP/1.1\r\nHost: x\r\n\r\n"), "127.0.0.1 pid -1 memo 0");
+	close(fd);
+	tear_down();
+}
+
+TEST(one_address_does_not_take_all_connections)
+{
+	uint16_t port = set_up_tcp();
+	int fds[4];
+	char byte;
+
+	for (int i = 0; i < 4; i++) {
+		fds[i] = dial_tcp(port);
+		run();
+	}
+	CHECK_INT(recv(fds[3], &byte, 1, MSG_DONTWAIT), 0);
+	CHECK_HAS(talk(fds[2], "GET /now HTTP/1.1\r\nHost: x\r\n\r\n"), "200 ");
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	tear_down();
+}
+
+static void cut_tagged(struct request *request, void *ctx)
+{
+	if (str_eq(request_tag(request), "mine"))
+		request_disconnect(request);
+}
+
+TEST(requests_of_somebody_are_found_and_cut)
+{
+	set_up();
+	int waits = dial(), streams = dial(), other = dial();
+	char bytes[512];
+
+	(void)talk(waits, "GET /later?tag=mine HTTP/1.1\r\nHost: x\r\n\r\n");
+	(void)talk(streams, "GET /idle?tag=mine HTTP/1.1\r\nHost: x\r\n\r\n");
+	(void)talk(other, "GET /idle?tag=yours HTTP/1.1\r\nHost: x\r\n\r\n");
+	server_each_request(server, cut_tagged, NULL);
+	run();
+	CHECK_INT(ended, 2);
+	CHECK_INT(gone, 2);
+	CHECK_INT(recv(waits, bytes, sizeof(bytes), MSG_DONTWAIT), 0);
+	CHECK_INT(recv(other, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
+	close(waits);
+	close(streams);
+	close(other);
+	tear_down();
+}
+
+TEST(a_request_is_cut_at_its_time)
+{
+	set_up();
+	int fd = dial();
+	uint64_t begin = io_boot_ms();
+
+	(void)talk(fd, "GET /idle?until=50 HTTP/1.1\r\nHost: x\r\n\r\n");
+	while (ended == 0 && io_boot_ms() - begin < 5000)
+		CHECK(loop_step(loop, 20) >= 0);
+	CHECK_INT(ended, 1);
+	CHECK(io_boot_ms() - begin >= 50);
+	close(fd);
+	tear_down();
+}
+
+TEST(headers_are_counted)
+{
+	set_up();
+	int fd = dial();
+
+	CHECK_HAS(talk(fd, "GET /count HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\n"
+	                   "authorization: b\r\n\r\n"),
+	          "\r\n\r\n2");
+	close(fd);
+	tear_down();
+}
+
+TEST(a_whole_body_must_come_in_time)
+{
+	set_up();
+	int fd = dial();
+	uint64_t begin = io_boot_ms();
+	char byte;
+	ssize_t n = -1;
+
+	(void)talk(fd, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n");
+	/* Now and then a byte: it is not silent, and yet it does not get more time. */
+	while (n != 0 && io_boot_ms() - begin < 5000) {
+		(void)!send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		CHECK(loop_step(loop, 20) >= 0);
+		n = recv(fd, &byte, 1, MSG_DONTWAIT);
+	}
+	CHECK_INT(n, 0);
+	CHECK(io_boot_ms() - begin < 2000);
 	close(fd);
 	tear_down();
 }

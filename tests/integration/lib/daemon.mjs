@@ -32,7 +32,7 @@ export async function run(file, args, { input, env, cwd, uid, gid, binary = fals
 const NO_POOL = '[sandboxes.default]\npool = 0\n';
 
 export class Daemon {
-	constructor({ config = NO_POOL, user, env, wrap } = {}) {
+	constructor({ config = NO_POOL, user, env, wrap, listen = 'none' } = {}) {
 		this.folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-test-'));
 		this.user = user?.(this.folder);
 		fs.chmodSync(this.folder, 0o755);
@@ -40,6 +40,7 @@ export class Daemon {
 		this.socket = path.join(this.state, 'cloche.sock');
 		this.env = { ...(this.user?.env ?? process.env), ...env, CLOCHE_STATE: this.state };
 		this.wrap = wrap; // (file, args) => [file, args]: how to start the server
+		this.listen = listen; // --listen; null: what config.toml says
 		this.ids = new Set();
 		this.seen = new Map();
 		this.log = '';
@@ -66,7 +67,7 @@ export class Daemon {
 
 	/** Starts `cloche serve` and waits until the API answers. */
 	async serve() {
-		let command = [clocheBin(), ['serve']];
+		let command = [clocheBin(), ['serve', ...(this.listen ? ['--listen', this.listen] : [])]];
 		if (this.wrap) command = this.wrap(...command);
 		this.child = spawn(...command, {
 			env: this.env,

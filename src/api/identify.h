@@ -1,0 +1,29 @@
+/*
+ * Who asks: the key in the Authorization header, or the user at the other end of the Unix socket.
+ * Nobody learns from a refusal whether a key was wrong, expired, revoked or never there.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+
+struct api;
+struct caller;
+struct identify;
+struct request;
+
+struct identify *identify_new(struct api *api);
+/* Stores when keys were last used; the store is still open. */
+void identify_shut(struct identify *identify);
+void identify_free(struct identify *identify);
+
+/*
+ * Gives a reference. ERR_UNAUTHORIZED: no key, or none that counts. ERR_FORBIDDEN: a user the
+ * socket does not serve. ERR_LIMITED: asks too often; the headers that say so are on the request,
+ * in all three cases. The request is cut when the key expires.
+ */
+int identify_caller(struct api *api, struct request *request, struct caller **ret,
+                    struct err *err) NODISCARD;
+/* After something was revoked: ends every request whose key does not count any more, except this
+ * one (which may be NULL). With an id also those of that key. */
+void identify_recheck(struct api *api, const struct request *except, const char *id);

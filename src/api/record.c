@@ -1,0 +1,149 @@
+#include "api/record.h"
+
+#include "api/call.h"
+#include "api/flood.h"
+#include "base/io.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "http/request.h"
+#include "model/access.h"
+#include "store/audit.h"
+
+/* Most changes write within this time, and take the row along. */
+enum { FLUSH_MS = 50, PATIENCE_MS = 5000, SWEEP_MS = 1000 };
+
+struct record {
+	struct api *api;
+	struct flood *flood;
+	struct loop_timer flush;
+	struct loop_timer sweep;
+	bool is_flushing, is_sweeping; /* the timers are armed */
+};
+
+static void arm(struct record *record);
+
+static void on_flush(struct loop_timer *timer, void *ctx)
+{
+	struct record *record = ctx;
+
+	record->is_flushing = false;
+	store_audit_flush(record->api->store, io_boot_ms(), PATIENCE_MS);
+	arm(record);
+}
+
+static void on_summary(const struct audit_row *row, void *ctx)
+{
+	struct record *record = ctx;
+
+	store_audit(record->api->store, row);
+}
+
+static void on_sweep(struct loop_timer *timer, void *ctx)
+{
+	struct record *record = ctx;
+
+	record->is_sweeping = false;
+	flood_sweep(record->flood, io_boot_ms(), false, on_summary, record);
+	arm(record);
+}
+
+static void arm(struct record *record)
+{
+	struct loop *loop = record->api->loop;
+
+	if (!record->is_flushing && store_audit_waits(record->api->store)) {
+		record->is_flushing = true;
+		loop_timer_in(loop, &record->flush, FLUSH_MS, on_flush, record);
+	}
+	if (!record->is_sweeping && flood_has_counted(record->flood)) {
+		record->is_sweeping = true;
+		loop_timer_in(loop, &record->sweep, SWEEP_MS, on_sweep, record);
+	}
+}
+
+struct record *record_new(struct api *api)
+{
+	struct record *record = mem_new(struct record);
+
+	record->api = api;
+	record->flood = flood_new();
+	return record;
+}
+
+void record_shut(struct record *record)
+{
+	flood_sweep(record->flood, io_boot_ms(), true, on_summary, record);
+	loop_timer_stop(&record->flush);
+	loop_timer_stop(&record->sweep);
+}
+
+void record_free(struct record *record)
+{
+	if (!record)
+		return;
+	loop_timer_stop(&record->flush);
+	loop_timer_stop(&record->sweep);
+	flood_free(record->flood);
+	mem_freep(&record);
+}
+
+/* Points into what it is given: copied by whoever keeps it. */
+static struct audit_row make_row(const struct caller *caller, const char *source,
+                                 const char *action, const char *object, const char *rule)
+{
+	struct audit_row row = {
+		.time_ms = io_real_ms(),
+		.source = (char *)(uintptr_t)source,
+		.action = (char *)(uintptr_t)action,
+		.object = (char *)(uintptr_t)object,
+		.rule = (char *)(uintptr_t)rule,
+		.count = 1,
+	};
+
+	if (!caller)
+		return row;
+	row.actor = caller->principal;
+	row.actor_name = (char *)(uintptr_t)caller->name;
+	row.team = caller->team;
+	row.credential = caller->credential;
+	row.chain = caller->chain;
+	return row;
+}
+
+/* By credential or place alone: whoever tries many objects is one flood. */
+void record_denial(struct api *api, const struct request *request, const struct caller *caller,
+                   const char *action, const char *object, const char *rule)
+{
+	const char *source = request_source(request);
+	struct audit_row row = make_row(caller, source, action, object, rule);
+	auto_free char *kind =
+		mem_printf("deny %s %s", caller ? caller->principal.text : "nobody", source);
+
+	row.verdict = AUDIT_DENY;
+	if (flood_admit(api->record->flood, kind, &row, io_boot_ms()))
+		store_audit(api->store, &row);
+	arm(api->record);
+}
+
+void record_action(struct call *call, const char *object, const char *rule)
+{
+	const struct caller *caller = call->caller;
+	struct api *api = call->api;
+	struct audit_row row = make_row(caller, caller->source, call->route->name, object, rule);
+	auto_free char *kind = mem_printf("%s %s %s", call->route->name, object ? object : "",
+	                                  caller->principal.text);
+
+	if (flood_admit(api->record->flood, kind, &row, io_boot_ms()))
+		store_audit(api->store, &row);
+	arm(api->record);
+}
+
+uint64_t record_creation(struct call *call, const char *rule)
+{
+	const struct caller *caller = call->caller;
+	struct audit_row row = make_row(caller, caller->source, call->route->name, NULL, rule);
+	uint64_t ticket = store_audit_open(call->api->store, &row);
+
+	arm(call->api->record);
+	return ticket;
+}
