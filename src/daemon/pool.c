@@ -242,21 +242,48 @@ static struct member *take_oldest(struct pool_shelf *shelf)
 	return member;
 }
 
+/* Down to `spare` of them. The image may have been imported anew since: what was made of the old
+ * one is of no use. */
+static struct member *take_fitting(struct pool_shelf *shelf, const struct spec *spec,
+                                   const char *image_id, size_t spare)
+{
+	while (shelf->ready_count > spare && fit_of(shelf->ready[0]->row, spec) != FIT_NOT) {
+		struct member *member = take_oldest(shelf);
+
+		if (str_eq(member->row->image_id.text, image_id))
+			return member;
+		pool_discard(member);
+	}
+	return NULL;
+}
+
+/* What another profile has ready may fit too: it is lent as long as half of it stays. */
+static struct member *borrow(struct pool *pool, const struct pool_shelf *own,
+                             const struct spec *spec, const char *image_id)
+{
+	for (size_t i = 0; i < pool->count; i++) {
+		struct pool_shelf *shelf = &pool->shelves[i];
+		struct member *member = shelf == own ? NULL
+		                                     : take_fitting(shelf, spec, image_id,
+		                                                    shelf->profile->pool / 2);
+
+		if (!member)
+			continue;
+		refill_soon(shelf);
+		return member;
+	}
+	return NULL;
+}
+
 struct member *pool_take(struct pool *pool, const struct spec *spec, const char *image_id)
 {
 	struct pool_shelf *shelf = shelf_for(pool, spec);
-	struct member *member = NULL;
+	struct member *member = shelf ? take_fitting(shelf, spec, image_id, 0) : NULL;
 
+	if (!member)
+		member = borrow(pool, shelf, spec, image_id);
 	if (!shelf)
-		return NULL;
-	while (!member && shelf->ready_count > 0 && fit_of(shelf->ready[0]->row, spec) != FIT_NOT) {
-		member = take_oldest(shelf);
-		/* The image was imported anew since: what was made of the old one is of no use. */
-		if (!str_eq(member->row->image_id.text, image_id)) {
-			pool_discard(member);
-			member = NULL;
-		}
-	}
+		return member;
 	if (member)
 		shelf->hits++;
 	else

@@ -42,7 +42,7 @@ describe('metrics', () => {
 		assert.equal(first['cloche_pool_wanted{profile="default"}'], POOL);
 		assert.equal(first['cloche_pool_made_total{profile="default"}'], POOL);
 		await cloche.create();
-		await cloche.create({ limits: { memory: '128M' } });
+		await cloche.create({ diskBackend: 'tmpfs' });
 		await filled();
 		const next = await scrape();
 		assert.equal(next['cloche_pool_hits_total{profile="default"}'], 1);
