@@ -116,7 +116,8 @@ function strayProcesses({ own, inside }, isFine, execs) {
 			if (count !== 1) found.push(`${count} × ${role} in ${id}`);
 		}
 		const commands = names.filter((name) => !/^cloche-(keeper|init|spawn)$/.test(name));
-		if (commands.length && !execs.has(id)) found.push(`commands ${commands} in ${id}, which runs none`);
+		const isWaiting = commands.length === 1 && commands[0] === 'cloche-shim'; // for the next command
+		if (commands.length && !isWaiting && !execs.has(id)) found.push(`commands ${commands} in ${id}, which runs none`);
 	}
 	const known = new Set(inside.map((info) => info.pid));
 	const counts = new Map();
