@@ -2,6 +2,8 @@
 // needs; `run` answers {status, body} or null when the connection broke; `check` is given the rows
 // after everything settled and compares them with what was promised.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 
 import { until } from '../integration/lib.mjs';
 
@@ -48,6 +50,29 @@ export const operations = {
 		},
 		run: (daemon) => daemon.ask('POST', '/sandboxes', { labels: { by: 'claim' }, env: { WHO: 'me' } }),
 		check: (daemon, rows, answer, given, mayLose) => checkMade(daemon, rows, answer, mayLose),
+	},
+	bind: {
+		pool: 2,
+		prepare: async (daemon) => {
+			await daemon.filled();
+			const folder = path.join(daemon.folder, 'given');
+			fs.mkdirSync(folder, { recursive: true });
+			fs.writeFileSync(path.join(folder, 'seed'), 'seed\n');
+			return { folder };
+		},
+		run: async (daemon, { folder }) => {
+			const { code, stdout } = await daemon.cli(['-o', 'json', 'sandbox', 'create', '--name', 'bound', '-m', '100M', '-v', `${folder}:/mnt`]);
+			return code === 0 ? { status: 201, body: JSON.parse(stdout) } : null;
+		},
+		// all of it or nothing: whoever runs has the name, the limits and the folder
+		check: async (daemon, rows, answer, given, mayLose) => {
+			await checkMade(daemon, rows, answer, mayLose);
+			for (const { id } of rows.filter((row) => row.state === 'running')) {
+				const look = 'hostname; cat /etc/hostname /mnt/seed; df -B1 --output=size /dev/shm | tail -1';
+				const { stdout } = await daemon.exec(id, look);
+				assert.deepEqual(stdout.split(/\s+/), ['bound', 'bound', 'seed', String(25 << 20), '']);
+			}
+		},
 	},
 	exec: {
 		prepare: running,
