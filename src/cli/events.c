@@ -7,26 +7,25 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/events.h"
 #include "cli/output.h"
 
-struct events {
-	bool follow;
-	uint64_t after;
-	char *base; /* target without query */
-};
-
-static void events_done(struct events *events)
+void events_done(struct events *events)
 {
 	free(events->base);
 }
 
-static void print_event(const struct cli *cli, const json_t *event)
+static void print_event(const struct cli *cli, const struct events *events, const json_t *event)
 {
 	const json_t *data = json_object_get(event, "data");
 	const char *sandbox = client_str(event, "sandbox");
 
 	if (cli->output != CLI_HUMAN) {
 		output_json_line(event);
+		return;
+	}
+	if (events->print != NULL) {
+		events->print(event);
 		return;
 	}
 	auto_free char *shown =
@@ -61,7 +60,7 @@ static int print_pages(struct cli *cli, struct events *events)
 		if (client_get(cli, target, &page) < 0)
 			return -1;
 		json_array_foreach (json_object_get(page, "items"), index, event) {
-			print_event(cli, event);
+			print_event(cli, events, event);
 		}
 		const char *next = client_str(page, "nextCursor");
 
@@ -92,7 +91,7 @@ static int follow_once(struct cli *cli, const struct events *events, char *last,
 		auto_json json_t *object = json_loadb(event.data, event.len, 0, NULL);
 
 		if (object != NULL)
-			print_event(cli, object);
+			print_event(cli, events, object);
 		if (event.id[strcspn(event.id, "\r\n")] == '\0')
 			(void)!str_copy(last, size, event.id);
 	}
@@ -117,7 +116,7 @@ static int follow(struct cli *cli, const struct events *events)
 	return -1;
 }
 
-static int show(struct cli *cli, struct events *events)
+int events_show(struct cli *cli, struct events *events)
 {
 	return events->follow ? follow(cli, events) : print_pages(cli, events);
 }
@@ -137,7 +136,7 @@ int cmd_events(struct cli *cli)
 	if (r <= 0)
 		return r;
 	events.base = client_target("/events");
-	return show(cli, &events);
+	return events_show(cli, &events);
 }
 
 int cmd_sandbox_events(struct cli *cli)
@@ -149,5 +148,5 @@ int cmd_sandbox_events(struct cli *cli)
 	if (r <= 0)
 		return r;
 	events.base = client_target("/sandboxes/%s/events", cli->argv[0]);
-	return show(cli, &events);
+	return events_show(cli, &events);
 }

@@ -172,6 +172,38 @@ void output_line(const char *text)
 	(void)puts(shown);
 }
 
+void output_hosts(const json_t *hosts)
+{
+	static const char *const titles[] = {"HOST",   "PORT", "PROTO",    "CONNECTIONS",
+	                                     "DENIED", "SENT", "RECEIVED", NULL};
+	static const char *const counts[] = {"connections", "denied"};
+	struct output_table table;
+	size_t index;
+	json_t *use;
+
+	output_table_init(&table, titles);
+	json_array_foreach (hosts, index, use) {
+		auto_free char *port = mem_printf(
+			"%lld", (long long)json_integer_value(json_object_get(use, "port")));
+
+		output_cell(&table, json_string_value(json_object_get(use, "host")));
+		output_cell(&table, port);
+		output_cell(&table, json_string_value(json_object_get(use, "proto")));
+		for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+			auto_free char *count = mem_printf(
+				"%lld",
+				(long long)json_integer_value(json_object_get(use, counts[i])));
+
+			output_cell(&table, count);
+		}
+		output_cell_bytes(&table,
+		                  (uint64_t)json_integer_value(json_object_get(use, "sent")));
+		output_cell_bytes(&table,
+		                  (uint64_t)json_integer_value(json_object_get(use, "received")));
+	}
+	output_table_print(&table);
+}
+
 uint64_t output_parse_time(const char *text)
 {
 	struct tm tm = {0};

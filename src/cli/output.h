@@ -32,6 +32,8 @@ void output_cell_ago(struct output_table *table, uint64_t real_ms);
 void output_table_print(struct output_table *table);
 /* "name:   value" with the values in one column; value is escaped, nothing printed when empty. */
 void output_fact(const char *name, const char *fmt, ...) PRINTF(2, 3);
+/* Connections and bytes by host, as the API lists them. */
+void output_hosts(const json_t *hosts);
 /* Escaped text and a newline. */
 void output_line(const char *text);
 /* "2026-01-31T12:00:00.123Z" to ms since 1970, or 0. */

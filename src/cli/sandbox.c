@@ -253,6 +253,32 @@ static void print_mounts(const json_t *mounts)
 	}
 }
 
+static void print_entries(const char *name, const json_t *list)
+{
+	size_t index;
+	json_t *item;
+
+	json_array_foreach (list, index, item) {
+		output_fact(name, "%s",
+		            json_string_value(item) != NULL ? json_string_value(item) : "");
+	}
+}
+
+static void print_network(const json_t *sandbox)
+{
+	const json_t *policy = json_object_get(sandbox, "networkPolicy");
+
+	print_entries("allow", json_object_get(sandbox, "allow"));
+	print_entries("allow", json_object_get(sandbox, "allowCidrs"));
+	print_entries("approved", json_object_get(policy, "approved"));
+	if (!json_is_object(policy))
+		return;
+	output_fact("policy", "%s, %s, generation %llu", client_str(policy, "level"),
+	            client_str(policy, "mode"),
+	            (unsigned long long)client_u64(policy, "generation"));
+	output_fact("fingerprint", "%s", client_str(policy, "fingerprint"));
+}
+
 static void print_info(const json_t *sandbox)
 {
 	static const char *const first[] = {"id", "name", "state", "endReason", "detail"};
@@ -265,6 +291,7 @@ static void print_info(const json_t *sandbox)
 		output_fact(second[i], "%s", client_str(sandbox, second[i]));
 	print_map("label", json_object_get(sandbox, "labels"));
 	print_mounts(json_object_get(sandbox, "mounts"));
+	print_network(sandbox);
 	print_isolation(json_object_get(sandbox, "isolation"));
 	print_limits(json_object_get(sandbox, "limits"));
 	print_meters(json_object_get(sandbox, "meters"));

@@ -11,6 +11,8 @@ void cli_spec_done(struct cli_spec *spec)
 	opt_list_done(&spec->env);
 	opt_list_done(&spec->labels);
 	opt_list_done(&spec->mounts);
+	opt_list_done(&spec->allow);
+	opt_list_done(&spec->allow_cidrs);
 }
 
 /* Text from the command line that is no UTF-8 cannot be JSON. */
@@ -82,10 +84,15 @@ static int add_texts(json_t *body, const struct cli_spec *spec, struct err *err)
 		const char *key;
 		const char *text;
 	} texts[] = {
-		{"image", spec->image},     {"profile", spec->profile},
-		{"name", spec->name},       {"hostname", spec->hostname},
-		{"cwd", spec->cwd},         {"user", spec->user},
-		{"network", spec->network}, {"diskBackend", spec->disk_backend},
+		{"image", spec->image},
+		{"profile", spec->profile},
+		{"name", spec->name},
+		{"hostname", spec->hostname},
+		{"cwd", spec->cwd},
+		{"user", spec->user},
+		{"network", spec->network},
+		{"diskBackend", spec->disk_backend},
+		{"networkMode", spec->network_mode},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -115,6 +122,15 @@ static int add_limits(json_t *limits, const struct cli_spec *spec, struct err *e
 	return 0;
 }
 
+static int add_entries(json_t *list, const struct opt_list *entries, struct err *err)
+{
+	for (size_t i = 0; i < entries->count; i++)
+		if (json_array_append_new(list, json_string(entries->items[i])) < 0)
+			return err_set(err, ERR_INVALID, "'%s' is not valid UTF-8",
+			               entries->items[i]);
+	return 0;
+}
+
 /* An object or array that is only sent when something is in it. */
 static void keep_if_filled(json_t *body, const char *key, json_t *value)
 {
@@ -127,7 +143,7 @@ json_t *cli_spec_to_json(struct cli *cli, const struct cli_spec *spec)
 {
 	auto_json json_t *body = json_object();
 	json_t *labels = json_object(), *env = json_object(), *limits = json_object();
-	json_t *mounts = json_array();
+	json_t *mounts = json_array(), *allow = json_array(), *cidrs = json_array();
 	int r = add_texts(body, spec, &cli->err);
 
 	if (r >= 0)
@@ -136,12 +152,18 @@ json_t *cli_spec_to_json(struct cli *cli, const struct cli_spec *spec)
 		r = cli_spec_add_env(env, &spec->env, &cli->err);
 	if (r >= 0)
 		r = add_limits(limits, spec, &cli->err);
+	if (r >= 0)
+		r = add_entries(allow, &spec->allow, &cli->err);
+	if (r >= 0)
+		r = add_entries(cidrs, &spec->allow_cidrs, &cli->err);
 	for (size_t i = 0; r >= 0 && i < spec->mounts.count; i++)
 		r = add_mount(cli, mounts, spec->mounts.items[i]);
 	keep_if_filled(body, "labels", labels);
 	keep_if_filled(body, "env", env);
 	keep_if_filled(body, "limits", limits);
 	keep_if_filled(body, "mounts", mounts);
+	keep_if_filled(body, "allow", allow);
+	keep_if_filled(body, "allowCidrs", cidrs);
 	if (spec->ttl_ms > 0)
 		(void)json_object_set_new(body, "ttl", json_integer((json_int_t)spec->ttl_ms));
 	if (spec->degraded)
