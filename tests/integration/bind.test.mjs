@@ -11,19 +11,13 @@ import * as host from './lib/host.mjs';
 import { call, until } from './lib/http.mjs';
 
 const POOL = 2;
-// The same twice: one of the profiles has a stock, the other makes each when it is asked for.
-const config = `[sandboxes.default]
-pool = ${POOL}
-[sandboxes.long]
-pool = 0
+// The same twice: one daemon has a stock, the other makes each when it is asked for.
+const config = (many, one) => `[sandboxes.default]
+pool = ${many}
 [sandboxes.memory]
-pool = 1
-disk_backend = "tmpfs"
-[sandboxes.memorylong]
-pool = 0
+pool = ${one}
 disk_backend = "tmpfs"
 `;
-const WAYS = { default: 'long', memory: 'memorylong' };
 const OWNER = 12345;
 
 const inspection = `
@@ -58,6 +52,7 @@ function limitsOf(id) {
 
 describe('binding at the claim', () => {
 	let cloche;
+	let plain;
 	let ours;
 	const STOCK = POOL + 1;
 	const folders = () => fs.readdirSync(path.join(cloche.state, 'sandboxes'));
@@ -76,23 +71,23 @@ describe('binding at the claim', () => {
 		for (const one of [folder, path.join(folder, 'seed')]) fs.chownSync(one, owner, owner);
 		return folder;
 	};
-	const create = async (args) => JSON.parse(await cloche.ok(['-o', 'json', 'sandbox', 'create', ...args]));
-	const remove = (id) => cloche.get('DELETE', `/sandboxes/${id}?force=1`);
+	const create = async (args, daemon = cloche) => JSON.parse(await daemon.ok(['-o', 'json', 'sandbox', 'create', ...args]));
+	const remove = (id, daemon = cloche) => daemon.get('DELETE', `/sandboxes/${id}?force=1`);
 
 	/** Both ways; returns what each shows, ids written as ID. */
 	async function both(args, { user, profile = 'default' }) {
 		await filled();
 		const shown = [];
-		for (const way of [profile, WAYS[profile]]) {
-			const options = typeof args === 'function' ? args() : args;
+		for (const daemon of [cloche, plain]) {
 			const parked = folders();
 			const hits = await metric('cloche_pool_hits_total');
 			const failures = await metric('cloche_claim_failures_total');
-			const box = await create([...options, '--profile', way]);
-			assert.equal(parked.includes(box.id), way === profile, `${way}: made in advance or not`);
-			assert.equal(await metric('cloche_pool_hits_total'), hits + (way === profile ? 1 : 0));
+			const isPooled = daemon === cloche;
+			const box = await create([...(typeof args === 'function' ? args() : args), '--profile', profile], daemon);
+			assert.equal(parked.includes(box.id), isPooled, 'made in advance or not');
+			assert.equal(await metric('cloche_pool_hits_total'), hits + (isPooled ? 1 : 0));
 			assert.equal(await metric('cloche_claim_failures_total'), failures);
-			const inside = await cloche.exec(box.id, inspection, user ? { user } : {});
+			const inside = await daemon.exec(box.id, inspection, user ? { user } : {});
 			const { limits, mounts, env, labels, cwd, name } = box;
 			const sources = mounts?.map(({ target, readOnly }) => ({ target, readOnly }));
 			const text = (what) => JSON.stringify(what).replaceAll(box.id, 'ID');
@@ -101,7 +96,7 @@ describe('binding at the claim', () => {
 				inside: inside.stdout.replaceAll(box.id, 'ID').replaceAll(/([ug]id)=1\d{9}|\/dev\/loop\d+/g, '$1'),
 				limits: limitsOf(box.id),
 			});
-			await remove(box.id);
+			await remove(box.id, daemon);
 		}
 		return shown;
 	}
@@ -115,13 +110,14 @@ describe('binding at the claim', () => {
 	}
 
 	before(async () => {
-		cloche = await Daemon.start({ config });
+		cloche = await Daemon.start({ config: config(POOL, 1) });
+		plain = await Daemon.start({ config: config(0, 0) });
 		ours = path.join(cloche.folder, 'ours');
 		fs.mkdirSync(ours);
 	});
 	after(async () => {
 		await cloche?.stop();
-		await cloche?.discard();
+		await plain?.stop();
 	});
 
 	test('nothing', () => alike([]));
@@ -208,9 +204,9 @@ describe('binding at the claim', () => {
 		];
 		for (const mount of refusals) {
 			const said = [];
-			for (const way of ['default', 'long']) {
+			for (const daemon of [cloche, plain]) {
 				await filled();
-				const result = await cloche.cli(['sandbox', 'create', '-v', mount, '--profile', way]);
+				const result = await daemon.cli(['sandbox', 'create', '-v', mount]);
 				assert.notEqual(result.code, 0, mount);
 				said.push(`${result.code} ${result.stderr.replaceAll(/sb_\w+/g, 'ID')}`);
 			}
