@@ -3,7 +3,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { allProcesses, cgroupMounts, commandLine, descendants, mountsWith } from '../integration/lib.mjs';
+import { allProcesses, cgroupMounts, commandLine, descendants, isAlive, mountsWith } from '../integration/lib.mjs';
 
 export function readText(file) {
 	try {
@@ -122,7 +122,7 @@ function strayProcesses({ own, inside }, isFine, execs) {
 	const known = new Set(inside.map((info) => info.pid));
 	const counts = new Map();
 	for (const info of own) {
-		if (known.has(info.pid)) continue;
+		if (known.has(info.pid) || sandboxOf(info.pid) || !isAlive(info)) continue;
 		const line = commandLine(info.pid);
 		const name = line.includes('worker') ? 'worker' : line[0]?.endsWith('cloched') ? 'cloched' : info.comm;
 		if (!info.isBelow) found.push(`process ${info.pid} ${name} of a broker that is gone`);
