@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { Daemon } from '../integration/lib.mjs';
 import { idle } from './idle.mjs';
 import { Peers } from './peers.mjs';
-import { BURST_CONFIG, CONFIG, burst, execs, metric, starts, sustained } from './rows.mjs';
+import { BURST_CONFIG, COLD_CONFIG, CONFIG, burst, execs, metric, starts, sustained } from './rows.mjs';
 import { work } from './work.mjs';
 
 const { values: options } = parseArgs({
@@ -46,7 +46,9 @@ async function asInstalled(daemon, peers) {
 	const latencyRows = wanted.filter((row) => row <= 3);
 	if (latencyRows.length > 0) {
 		say(`rows ${latencyRows}: starts`);
-		comparisons.push(...(await starts(daemon, peers, { rows: latencyRows, rounds })));
+		const measure = (cold) => starts(daemon, cold, peers, { rows: latencyRows, rounds });
+		if (wants(2)) await withDaemon(COLD_CONFIG, async (cold) => comparisons.push(...(await measure(cold))));
+		else comparisons.push(...(await measure(null)));
 		const misses = await metric(daemon, 'cloche_pool_misses_total{profile="default"}');
 		if (misses) notes.push(`rows 1 and 3: ${misses} requests found the pool empty`);
 	}
@@ -74,7 +76,7 @@ async function measureAll(peers) {
 	}
 	if (wants(6)) {
 		say('row 6: idle sandboxes');
-		await withDaemon('[sandboxes.default]\npool = 0\n', async (daemon) => {
+		await withDaemon(COLD_CONFIG, async (daemon) => {
 			const { rows, note } = await idle(daemon, { count: Number(options.sandboxes), rounds: 30 });
 			comparisons.push(...rows);
 			notes.push(note);
