@@ -289,4 +289,24 @@ describe('binding at the claim', () => {
 			}
 			await until(() => folders().length === STOCK, 'only the stock is there', 30000);
 		});
+
+	test('as an ordinary user', { skip: !host.isRoot }, async () => {
+		const own = await Daemon.start({ user: host.ordinaryUser, config: '[sandboxes.default]\npool = 1\ndegraded = true\n' });
+		try {
+			const stock = () => fs.readdirSync(path.join(own.state, 'sandboxes'));
+			await until(async () => /^cloche_pool_ready\S* 1$/m.test(String((await call(own.socket, 'GET', '/metrics')).bytes)), 'one is ready', 20000);
+			const parked = stock();
+			const folder = path.join(own.user.home, 'given');
+			fs.mkdirSync(folder);
+			fs.chownSync(folder, own.user.uid, own.user.gid);
+			const id = (await own.ok(['sandbox', 'create', '--name', 'bound', '--nofile', '99', '-v', `${folder}:/workspace:rw`])).trim();
+			assert.ok(parked.includes(id));
+			const { stdout } = await own.exec(id, 'hostname; cat /etc/hostname; ulimit -n; echo x > made; ls');
+			assert.equal(stdout, 'bound\nbound\n99\nmade\n');
+			assert.deepEqual(fs.readdirSync(folder), ['made']);
+			await own.stop();
+		} finally {
+			await own.discard();
+		}
+	});
 });
