@@ -1,12 +1,10 @@
 /*
- * What the API asks of whoever runs the sandboxes: the daemon implements it,
- * tests fake it. The folder rules forbid api/ to include daemon/, so the verbs
- * stand here as a table.
+ * What the API asks of whoever runs the sandboxes: the daemon implements it, tests fake it. The
+ * folder rules forbid api/ to include daemon/, so the verbs stand here as a table.
  *
- * All on the loop's thread. Callbacks are called exactly once and never before
- * the call that took them returns. `err` is never NULL; its code is ERR_OK on
- * success. What a callback is given is valid during the call. Whatever changes
- * a state is committed before its callback is called.
+ * All on the loop's thread. Callbacks are called exactly once and never before the call that took
+ * them returns. `err` is never NULL; its code is ERR_OK on success. What a callback is given is
+ * valid during the call. Whatever changes a state is committed before its callback is called.
  */
 #pragma once
 
@@ -25,170 +23,154 @@ struct exec_watch;
 
 typedef void (*engine_on_done)(const struct err *err, void *ctx);
 /* The object is NULL on failure. */
-typedef void (*engine_on_sandbox)(const struct sandbox *sandbox,
-                                  const struct err *err, void *ctx);
-typedef void (*engine_on_exec)(const struct exec *exec, const struct err *err,
-                               void *ctx);
-typedef void (*engine_on_image)(const struct image *image,
-                                const struct err *err, void *ctx);
-typedef void (*engine_on_hosts)(const struct host_uses *hosts,
-                                const struct err *err, void *ctx);
-typedef void (*engine_on_strings)(const struct strings *list,
-                                  const struct err *err, void *ctx);
+typedef void (*engine_on_sandbox)(const struct sandbox *sandbox, const struct err *err, void *ctx);
+typedef void (*engine_on_exec)(const struct exec *exec, const struct err *err, void *ctx);
+typedef void (*engine_on_image)(const struct image *image, const struct err *err, void *ctx);
+typedef void (*engine_on_hosts)(const struct host_uses *hosts, const struct err *err, void *ctx);
+typedef void (*engine_on_strings)(const struct strings *list, const struct err *err, void *ctx);
 
 struct sandbox_change {
-  const char *name;             /* NULL: as it is; "": none */
-  const struct strings *labels; /* NULL: as they are */
-  bool has_visibility;
-  enum visibility visibility;
-  bool has_ttl;
-  uint64_t ttl_ms; /* from now; 0: none */
+	const char *name;             /* NULL: as it is; "": none */
+	const struct strings *labels; /* NULL: as they are */
+	bool has_visibility;
+	enum visibility visibility;
+	bool has_ttl;
+	uint64_t ttl_ms; /* from now; 0: none */
 };
 
 struct network_change {
-  const char *network;         /* an environment; NULL: as it is */
-  const char *mode;            /* NULL: as it is; "": the environment's */
-  const struct strings *allow; /* NULL: as they are */
-  const struct strings *allow_cidrs;
-  const struct strings *approved;
+	const char *network;         /* an environment; NULL: as it is */
+	const char *mode;            /* NULL: as it is; "": the environment's */
+	const struct strings *allow; /* NULL: as they are */
+	const struct strings *allow_cidrs;
+	const struct strings *approved;
 };
 
 struct environment_change {
-  const struct environment
-      *environment;                /* as it shall be, in its normal form */
-  const struct strings *variables; /* NAME=value to set; NULL: none */
-  const struct strings *removed;   /* names; NULL: none */
-  bool is_new;
+	const struct environment *environment; /* as it shall be, in its normal form */
+	const struct strings *variables;       /* NAME=value to set; NULL: none */
+	const struct strings *removed;         /* names; NULL: none */
+	bool is_new;
 };
 
 /*
- * Somebody who follows one live exec. Embedded by value; registered until
- * on_over or unwatch. None of these may unwatch another watch.
+ * Somebody who follows one live exec. Embedded by value; registered until on_over or unwatch.
+ * None of these may unwatch another watch.
  */
 struct exec_watch_ops {
-  /* There is more to read in its output (or its end). */
-  void (*on_output)(struct exec_watch *watch, void *ctx);
-  /* Input that was refused can be offered again. May be NULL. */
-  void (*on_room)(struct exec_watch *watch, void *ctx);
-  /* It ended, and the row is committed; or the daemon ends (exec is NULL). The
-   * watch is no longer registered. */
-  void (*on_over)(struct exec_watch *watch, const struct exec *exec, void *ctx);
+	/* There is more to read in its output (or its end). */
+	void (*on_output)(struct exec_watch *watch, void *ctx);
+	/* Input that was refused can be offered again. May be NULL. */
+	void (*on_room)(struct exec_watch *watch, void *ctx);
+	/* It ended, and the row is committed; or the daemon ends (exec is NULL). The watch is no
+	 * longer registered. */
+	void (*on_over)(struct exec_watch *watch, const struct exec *exec, void *ctx);
 };
 
 struct exec_watch {
-  const struct exec_watch_ops *ops;
-  void *ctx;
-  bool is_holder; /* output waits for this one: it must ack what it has read */
-  bool is_writer; /* input comes from this one and nobody else */
-  uint64_t acked;
-  uint64_t written; /* the engine's: output up to here is in the log, or lost */
-  struct exec_watch *next; /* the engine's */
-  void *live;              /* the engine's; NULL: not registered */
+	const struct exec_watch_ops *ops;
+	void *ctx;
+	bool is_holder; /* output waits for this one: it must ack what it has read */
+	bool is_writer; /* input comes from this one and nobody else */
+	uint64_t acked;
+	uint64_t written;        /* the engine's: output up to here is in the log, or lost */
+	struct exec_watch *next; /* the engine's */
+	void *live;              /* the engine's; NULL: not registered */
 };
 
 struct exec_size {
-  uint64_t rows, cols;
+	uint64_t rows, cols;
 };
 
 struct exec_start {
-  const struct exec *exec; /* id, sandbox, argv, user, cwd, tty, background */
-  const struct strings
-      *env; /* all it gets: the sandbox's and its own; NULL: none */
-  struct exec_size size;
-  uint64_t timeout_ms; /* 0: none */
-  bool has_stdin;
-  bool is_attached; /* output waits for an attached reader from the first byte
-                       on */
-  bool is_internal; /* the daemon's own: no row, no event, forgotten when it is
-                       read */
-  struct exec_watch *watch; /* registered before it starts; NULL: nobody yet */
+	const struct exec *exec;   /* id, sandbox, argv, user, cwd, tty, background */
+	const struct strings *env; /* all it gets: the sandbox's and its own; NULL: none */
+	struct exec_size size;
+	uint64_t timeout_ms; /* 0: none */
+	bool has_stdin;
+	bool is_attached; /* output waits for an attached reader from the first byte on */
+	bool is_internal; /* the daemon's own: no row, no event, forgotten when it is read */
+	struct exec_watch *watch; /* registered before it starts; NULL: nobody yet */
 };
 
 enum engine_remove {
-  ENGINE_REMOVE_FORCE = 1 << 0, /* also when it runs */
-  ENGINE_REMOVE_DETACH =
-      1 << 1, /* answer once it is stored that it goes, whatever crashes */
+	ENGINE_REMOVE_FORCE = 1 << 0,  /* also when it runs */
+	ENGINE_REMOVE_DETACH = 1 << 1, /* answer once it is stored that it goes, whatever crashes */
 };
 
 struct engine_ops {
-  void (*create)(struct engine *engine, const struct spec *spec,
-                 engine_on_sandbox on_created, void *ctx);
-  void (*start)(struct engine *engine, const char *id,
-                engine_on_sandbox on_started, void *ctx);
-  void (*stop)(struct engine *engine, const char *id, uint64_t grace_ms,
-               engine_on_sandbox on_stopped, void *ctx);
-  void (*remove)(struct engine *engine, const char *id, unsigned how,
-                 engine_on_done on_removed, void *ctx);
-  void (*change)(struct engine *engine, const char *id,
-                 const struct sandbox_change *change,
-                 engine_on_sandbox on_changed, void *ctx);
-  /* Answers when everything that a client was told is stored, at once if it is:
-   * the end of a run is told first and stored then. */
-  void (*settle)(struct engine *engine, engine_on_done on_settled, void *ctx);
-  /* The sandbox with what it has used up to now. */
-  void (*meters)(struct engine *engine, const char *id,
-                 engine_on_sandbox on_meters, void *ctx);
+	void (*create)(struct engine *engine, const struct spec *spec, engine_on_sandbox on_created,
+	               void *ctx);
+	void (*start)(struct engine *engine, const char *id, engine_on_sandbox on_started,
+	              void *ctx);
+	void (*stop)(struct engine *engine, const char *id, uint64_t grace_ms,
+	             engine_on_sandbox on_stopped, void *ctx);
+	void (*remove)(struct engine *engine, const char *id, unsigned how,
+	               engine_on_done on_removed, void *ctx);
+	void (*change)(struct engine *engine, const char *id, const struct sandbox_change *change,
+	               engine_on_sandbox on_changed, void *ctx);
+	/* Answers when everything that a client was told is stored, at once if it is: the end of a
+	 * run is told first and stored then. */
+	void (*settle)(struct engine *engine, engine_on_done on_settled, void *ctx);
+	/* The sandbox with what it has used up to now. */
+	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
+	               void *ctx);
 
-  /* A new policy, answered once it is in force; on failure the old one stays.
-   * One that does not run has it from its next start on. */
-  void (*set_network)(struct engine *engine, const char *id,
-                      const struct network_change *change,
-                      engine_on_sandbox on_changed, void *ctx);
-  void (*hosts)(struct engine *engine, const char *id, engine_on_hosts on_hosts,
-                void *ctx);
+	/* A new policy, answered once it is in force; on failure the old one stays. One that does
+	 * not run has it from its next start on. */
+	void (*set_network)(struct engine *engine, const char *id,
+	                    const struct network_change *change, engine_on_sandbox on_changed,
+	                    void *ctx);
+	void (*hosts)(struct engine *engine, const char *id, engine_on_hosts on_hosts, void *ctx);
 
-  /* ERR_CONFLICT when the sandbox does not run; ERR_NO_PROGRAM,
-   * ERR_NOT_PROGRAM. On failure the watch is not registered. */
-  void (*exec)(struct engine *engine, const struct exec_start *start,
-               engine_on_exec on_exec, void *ctx);
-  /* ERR_NOT_FOUND: it is not live (any more). ERR_CONFLICT: it has a writer
-   * already. */
-  int (*watch)(struct engine *engine, const char *sandbox, const char *exec,
-               struct exec_watch *watch, struct err *err);
-  /* Harmless when it is not registered. */
-  void (*unwatch)(struct engine *engine, struct exec_watch *watch);
-  /* Bytes of output up to offset are done with; only for holders. */
-  void (*ack)(struct engine *engine, struct exec_watch *watch, uint64_t offset);
-  /* How many bytes were taken (fewer: wait for on_room), or <0 when it has no
-   * input (any more). eof counts only when all bytes were taken. */
-  ssize_t (*input)(struct engine *engine, struct exec_watch *watch,
-                   const void *bytes, size_t len, bool eof);
-  /* Ends a live exec that nobody wants; nothing to be told. */
-  void (*abandon)(struct engine *engine, const char *sandbox, const char *exec);
-  /* The output of an internal one that is over was read, or nobody wants it.
-   * One that is over while nobody watches needs no release. */
-  void (*release)(struct engine *engine, const char *sandbox, const char *exec);
-  void (*resize)(struct engine *engine, const char *sandbox, const char *exec,
-                 struct exec_size size, engine_on_done on_done, void *ctx);
-  void (*signal)(struct engine *engine, const char *sandbox, const char *exec,
-                 int signal, engine_on_done on_done, void *ctx);
-  void (*kill)(struct engine *engine, const char *sandbox, const char *exec,
-               engine_on_done on_done, void *ctx);
-  /* Row and output of an ended one. ERR_CONFLICT while it runs. */
-  void (*forget)(struct engine *engine, const char *sandbox, const char *exec,
-                 engine_on_done on_done, void *ctx);
+	/* ERR_CONFLICT when the sandbox does not run; ERR_NO_PROGRAM, ERR_NOT_PROGRAM.
+	 * On failure the watch is not registered. */
+	void (*exec)(struct engine *engine, const struct exec_start *start, engine_on_exec on_exec,
+	             void *ctx);
+	/* ERR_NOT_FOUND: it is not live (any more). ERR_CONFLICT: it has a writer already. */
+	int (*watch)(struct engine *engine, const char *sandbox, const char *exec,
+	             struct exec_watch *watch, struct err *err);
+	/* Harmless when it is not registered. */
+	void (*unwatch)(struct engine *engine, struct exec_watch *watch);
+	/* Bytes of output up to offset are done with; only for holders. */
+	void (*ack)(struct engine *engine, struct exec_watch *watch, uint64_t offset);
+	/* How many bytes were taken (fewer: wait for on_room), or <0 when it has no input (any
+	 * more). eof counts only when all bytes were taken. */
+	ssize_t (*input)(struct engine *engine, struct exec_watch *watch, const void *bytes,
+	                 size_t len, bool eof);
+	/* Ends a live exec that nobody wants; nothing to be told. */
+	void (*abandon)(struct engine *engine, const char *sandbox, const char *exec);
+	/* The output of an internal one that is over was read, or nobody wants it. One that is over
+	 * while nobody watches needs no release. */
+	void (*release)(struct engine *engine, const char *sandbox, const char *exec);
+	void (*resize)(struct engine *engine, const char *sandbox, const char *exec,
+	               struct exec_size size, engine_on_done on_done, void *ctx);
+	void (*signal)(struct engine *engine, const char *sandbox, const char *exec, int signal,
+	               engine_on_done on_done, void *ctx);
+	void (*kill)(struct engine *engine, const char *sandbox, const char *exec,
+	             engine_on_done on_done, void *ctx);
+	/* Row and output of an ended one. ERR_CONFLICT while it runs. */
+	void (*forget)(struct engine *engine, const char *sandbox, const char *exec,
+	               engine_on_done on_done, void *ctx);
 
-  /* Takes the image, of which name, format, owner and team are filled in;
-   * archive_fd is not taken. */
-  void (*image_import)(struct engine *engine, struct image *image,
-                       int archive_fd, engine_on_image on_imported, void *ctx);
-  void (*image_remove)(struct engine *engine, const char *id,
-                       engine_on_done on_removed, void *ctx);
-  /* By id, or by name in that team. The caller frees *ret. ERR_NOT_FOUND. */
-  int (*environment_get)(struct engine *engine, const char *team,
-                         const char *name, struct environment **ret,
-                         struct err *err);
-  void (*environment_put)(struct engine *engine,
-                          const struct environment_change *change,
-                          engine_on_done on_done, void *ctx);
-  void (*environment_remove)(struct engine *engine,
-                             const struct environment *environment,
-                             engine_on_done on_removed, void *ctx);
-  void (*doctor)(struct engine *engine, engine_on_strings on_checks, void *ctx);
-  /* In the text format of Prometheus; the caller frees it. */
-  char *(*metrics)(struct engine *engine);
+	/* Takes the image, of which name, format, owner and team are filled in; archive_fd is not
+	 * taken. */
+	void (*image_import)(struct engine *engine, struct image *image, int archive_fd,
+	                     engine_on_image on_imported, void *ctx);
+	void (*image_remove)(struct engine *engine, const char *id, engine_on_done on_removed,
+	                     void *ctx);
+	/* By id, or by name in that team. The caller frees *ret. ERR_NOT_FOUND. */
+	int (*environment_get)(struct engine *engine, const char *team, const char *name,
+	                       struct environment **ret, struct err *err);
+	void (*environment_put)(struct engine *engine, const struct environment_change *change,
+	                        engine_on_done on_done, void *ctx);
+	void (*environment_remove)(struct engine *engine, const struct environment *environment,
+	                           engine_on_done on_removed, void *ctx);
+	void (*doctor)(struct engine *engine, engine_on_strings on_checks, void *ctx);
+	/* In the text format of Prometheus; the caller frees it. */
+	char *(*metrics)(struct engine *engine);
 };
 
 struct engine {
-  const struct engine_ops *ops;
+	const struct engine_ops *ops;
 };
