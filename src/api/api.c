@@ -10,6 +10,28 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "http/request.h"
+#include "store/identity.h"
+
+/* Whether any team has a floor: most machines have none, and then nobody need look. */
+static bool has_floors(struct store *store)
+{
+	auto_free char *cursor = NULL;
+	struct team_page page;
+	bool found = false;
+
+	do {
+		page = (struct team_page){0};
+		/* Who cannot look must assume it. */
+		if (store_team_list(store, cursor, 0, &page, &(struct err){0}) < 0)
+			return true;
+		for (size_t i = 0; i < page.count; i++)
+			found = found || page.items[i].trust_floor;
+		mem_freep(&cursor);
+		cursor = take_ptr(page.next_cursor);
+		team_page_done(&page);
+	} while (cursor && !found);
+	return found;
+}
 
 struct api *api_new(const struct api_config *config)
 {
@@ -28,6 +50,7 @@ struct api *api_new(const struct api_config *config)
 	api->listen = config->listen ? mem_strdup(config->listen) : NULL;
 	api->sign_public = config->sign_public;
 	api->sign_secret = config->sign_secret;
+	api->has_floors = has_floors(config->store);
 	api->record = record_new(api);
 	api->identify = identify_new(api);
 	return api;

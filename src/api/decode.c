@@ -109,6 +109,17 @@ static int take_texts(const json_t *body, struct spec *spec, struct err *err)
 }
 
 /* Replaces the profile's list, as the other members do. */
+void decode_words(const json_t *value, struct strings *list)
+{
+	size_t i;
+	json_t *item;
+
+	if (json_is_string(value))
+		strings_add(list, json_string_value(value));
+	json_array_foreach (value, i, item)
+		strings_add(list, json_string_value(item));
+}
+
 void decode_list(const json_t *body, const char *name, struct strings *list)
 {
 	const json_t *value = json_object_get(body, name);

@@ -32,6 +32,8 @@ void decode_exec_done(struct decode_exec *decoded);
 int decode_signal(const char *text, int *ret, struct err *err) NODISCARD;
 /* Replaces the list by an array of texts, if the body has it. */
 void decode_list(const json_t *body, const char *name, struct strings *list);
+/* A text (one word) or an array of texts, as SCHEMA_TEXTS allows; appends. */
+void decode_words(const json_t *value, struct strings *list);
 /* An object of texts as key=value entries on top of what is there. */
 int decode_entries(const json_t *map, struct strings *to,
                    int (*check)(const char *entry, struct err *err), struct err *err) NODISCARD;

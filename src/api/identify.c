@@ -17,7 +17,7 @@
 
 enum {
 	USED_SLOTS = 256,
-	USED_FLUSH_MS = 30 * 1000,
+	USED_FLUSH_MS = 10 * 1000,
 	/* Attempts without a key that counts, from one address. */
 	STRANGER_RATE = 10,
 	STRANGER_BURST = 30,

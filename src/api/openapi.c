@@ -64,6 +64,8 @@ static json_t *response_content(const char *response)
 		return content("text/plain", json_pack("{s:s}", "type", "string"));
 	if (str_eq(response, "@tar"))
 		return content("application/x-tar", binary());
+	if (str_eq(response, "@lines"))
+		return content("application/x-ndjson", json_pack("{s:s}", "type", "string"));
 	if (str_has_prefix(response, "@text-events")) {
 		json_t *result = content("text/event-stream", json_pack("{s:s}", "type", "string"));
 		const char *schema = strchr(response, ' ');

@@ -126,6 +126,10 @@ static const char *misfit(enum schema_kind kind, const json_t *value)
 		               : "milliseconds or a text like \"30s\"";
 	case SCHEMA_STRINGS:
 		return json_is_array(value) && all_strings(value) ? NULL : "a list of texts";
+	case SCHEMA_TEXTS:
+		return json_is_string(value) || (json_is_array(value) && all_strings(value))
+		               ? NULL
+		               : "a text or a list of texts";
 	case SCHEMA_COUNTS:
 		return json_is_array(value) && all_counts(value) ? NULL : "a list of whole numbers";
 	case SCHEMA_MAP:
@@ -323,6 +327,9 @@ static json_t *describe_kind(const struct schema_field *field)
 		return json_pack("{s:[s,s]}", "type", "number", "string");
 	case SCHEMA_STRINGS:
 		return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
+	case SCHEMA_TEXTS:
+		return json_pack("{s:[{s:s}, {s:s, s:{s:s}}]}", "anyOf", "type", "string", "type",
+		                 "array", "items", "type", "string");
 	case SCHEMA_COUNTS:
 		return json_pack("{s:s, s:{s:s, s:i}}", "type", "array", "items", "type", "integer",
 		                 "minimum", 0);

@@ -19,6 +19,7 @@ enum schema_kind {
 	SCHEMA_MS,      /* milliseconds, or a text such as "30s" */
 	SCHEMA_TIME,    /* RFC 3339 */
 	SCHEMA_STRINGS, /* an array of texts */
+	SCHEMA_TEXTS,   /* one text, or an array of texts */
 	SCHEMA_COUNTS,  /* an array of whole numbers ≥ 0 */
 	SCHEMA_MAP,     /* an object whose values are texts */
 	SCHEMA_OBJECT,  /* of another schema */

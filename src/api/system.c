@@ -29,10 +29,11 @@ void handle_version(struct call *call)
 			alive += (json_int_t)counts.sandboxes[state];
 	}
 	call_answer(call, 200,
-	            json_pack("{s:s, s:s, s:I, s:o, s:o, s:I}", "version", CLOCHE_VERSION,
+	            json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:o}", "version", CLOCHE_VERSION,
 	                      "apiVersion", "v1", "pid", (json_int_t)getpid(), "startedAt",
 	                      encode_time(call->api->started_ms), "stateDir",
-	                      encode_text(call->api->state_path), "sandboxes", alive));
+	                      encode_text(call->api->state_path), "sandboxes", alive, "listen",
+	                      encode_text(call->api->listen)));
 }
 
 void handle_openapi(struct call *call)

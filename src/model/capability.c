@@ -202,19 +202,6 @@ int capability_compile(const struct strings *words, const struct capabilities *d
 	return 0;
 }
 
-static char *join(const struct strings *list)
-{
-	char *text = mem_strdup("");
-
-	for (size_t i = 0; i < list->count; i++) {
-		char *longer = mem_printf("%s%s%s", text, i > 0 ? " " : "", list->items[i]);
-
-		free(text);
-		text = longer;
-	}
-	return text;
-}
-
 const char *capability_at(const struct capabilities *defined, size_t index, const char **ret_about,
                           char **ret_network)
 {
@@ -230,6 +217,6 @@ const char *capability_at(const struct capabilities *defined, size_t index, cons
 		return NULL;
 	capability = &defined->items[index];
 	*ret_about = capability->about ? capability->about : "";
-	*ret_network = join(&capability->network);
+	*ret_network = strings_join(&capability->network);
 	return capability->name;
 }

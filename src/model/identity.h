@@ -59,7 +59,7 @@ struct credential {
 	uint64_t created_ms;
 	uint64_t expires_ms;   /* 0: never */
 	uint64_t revoked_ms;   /* 0: not */
-	uint64_t last_used_ms; /* 0: never; a minute behind at most */
+	uint64_t last_used_ms; /* 0: never; some seconds behind at most */
 	struct id parent;      /* the credential it was made with; "": none */
 	char *chain;           /* all of these, oldest first, blanks between; NULL: none */
 	struct id run;         /* whose token it is; "" for an API key */

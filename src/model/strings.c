@@ -55,6 +55,35 @@ bool strings_equal(const struct strings *a, const struct strings *b)
 	return true;
 }
 
+void strings_split(struct strings *list, const char *text)
+{
+	text += strspn(text, " ");
+	while (*text != '\0') {
+		size_t len = strcspn(text, " ");
+
+		strings_take(list, mem_strndup(text, len));
+		text += len;
+		text += strspn(text, " ");
+	}
+}
+
+char *strings_join(const struct strings *list)
+{
+	size_t size = 1;
+	char *text, *at;
+
+	for (size_t i = 0; i < list->count; i++)
+		size += strlen(list->items[i]) + 1;
+	text = at = mem_zalloc(size);
+	for (size_t i = 0; i < list->count; i++) {
+		if (i > 0)
+			*at++ = ' ';
+		memcpy(at, list->items[i], strlen(list->items[i]));
+		at += strlen(list->items[i]);
+	}
+	return text;
+}
+
 /* Index of the entry with this key; count when there is none. */
 static size_t find_key(const struct strings *list, const char *key)
 {

@@ -24,6 +24,11 @@ bool strings_equal(const struct strings *a, const struct strings *b);
 /* Ascending indices as people count them: "2, 7-9"; cut with "…" when it does not fit. */
 void strings_format_positions(char *out, size_t size, const size_t *indices, size_t count);
 
+/* Adds each word of a text with blanks between. */
+void strings_split(struct strings *list, const char *text);
+/* The other way round; the caller frees. */
+char *strings_join(const struct strings *list);
+
 /* --- lists of "key=value" entries, each key once --- */
 /* The value of key, or NULL. */
 const char *strings_value(const struct strings *list, const char *key);

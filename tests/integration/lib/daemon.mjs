@@ -125,6 +125,23 @@ export class Daemon {
 		return answer.body;
 	}
 
+	/** Where it listens on TCP: {host, port}. */
+	async tcp() {
+		const { listen } = await this.get('GET', '/version');
+		const [, host, port] = /^\[?([^\]]*)\]?:(\d+)$/.exec(listen);
+		return { host, port: Number(port) };
+	}
+
+	/** Makes a key by the command's own socket, as the operator; returns the answer with its secret. */
+	key(body) {
+		return this.get('POST', '/keys', body);
+	}
+
+	/** A caller with a key on TCP. */
+	async as(secret, more = {}) {
+		return new Caller({ ...(await this.tcp()), ...more }, secret);
+	}
+
 	stream(method, route, options) {
 		return stream(this.socket, method, `/api/v1${route}`, options);
 	}
@@ -248,6 +265,34 @@ export class Daemon {
 				} catch {}
 			}
 		this.remove();
+	}
+}
+
+/** Somebody with a key (or none) who calls a daemon on TCP. */
+export class Caller {
+	constructor(where, secret) {
+		this.where = where;
+		this.headers = secret ? { authorization: `Bearer ${secret}` } : {};
+	}
+
+	api(method, route, body, { headers, ...options } = {}) {
+		const path = route.startsWith('//') ? route.slice(1) : `/api/v1${route}`;
+		return call(this.where, method, path, body, { ...options, headers: { ...this.headers, ...headers } });
+	}
+
+	/** As api, but the status must be this. */
+	async expect(status, method, route, body, options) {
+		const answer = await this.api(method, route, body, options);
+		assert.equal(answer.status, status, `${method} ${route}: ${answer.status} ${answer.bytes}`);
+		return answer.body;
+	}
+
+	stream(method, route, { headers, ...options } = {}) {
+		return stream(this.where, method, `/api/v1${route}`, { ...options, headers: { ...this.headers, ...headers } });
+	}
+
+	attach(route) {
+		return WebSocketClient.open(this.where, `/api/v1${route}`, { headers: this.headers });
 	}
 }
 

@@ -1,20 +1,28 @@
-// HTTP over a Unix socket: whole answers, streams and server-sent events.
+// HTTP: whole answers, streams and server-sent events. `where` is the path of a Unix socket, or
+// {host, port} for TCP, with {ca} for TLS.
 import http from 'node:http';
+import https from 'node:https';
 import net from 'node:net';
 import { once } from 'node:events';
 
 const agent = new http.Agent({ keepAlive: false, maxSockets: Infinity });
 
-function open(socketPath, method, path, { headers = {}, body, signal } = {}) {
-	const request = http.request({ socketPath, method, path, headers, agent, signal });
+/** What node's request takes for a place. */
+export function connectTo(where) {
+	if (typeof where === 'string') return { socketPath: where, agent };
+	return where.ca ? { ...where, agent: false } : { ...where, agent };
+}
+
+function open(where, method, path, { headers = {}, body, signal } = {}) {
+	const request = (where.ca ? https : http).request({ ...connectTo(where), method, path, headers, signal });
 	if (body && typeof body.pipe === 'function') body.pipe(request);
 	else request.end(body);
 	return request;
 }
 
 /** The response as a stream; the caller reads or destroys it. */
-export async function stream(socketPath, method, path, options) {
-	const request = open(socketPath, method, path, options);
+export async function stream(where, method, path, options) {
+	const request = open(where, method, path, options);
 	// A server may answer before it has read everything and then close: the answer counts.
 	return new Promise((resolve, reject) => {
 		request.on('response', resolve);
@@ -29,7 +37,7 @@ export async function readAll(readable) {
 }
 
 /** {status, headers, bytes, body}: body is parsed when the answer is JSON. */
-export async function call(socketPath, method, path, body, options = {}) {
+export async function call(where, method, path, body, options = {}) {
 	const headers = { ...options.headers };
 	let payload = body;
 	if (body !== undefined && !Buffer.isBuffer(body) && typeof body !== 'string' && !body?.pipe) {
@@ -37,7 +45,7 @@ export async function call(socketPath, method, path, body, options = {}) {
 		headers['content-type'] ??= 'application/json';
 	}
 	if (payload !== undefined && !payload.pipe) headers['content-length'] ??= Buffer.byteLength(payload);
-	const response = await stream(socketPath, method, path, { ...options, headers, body: payload });
+	const response = await stream(where, method, path, { ...options, headers, body: payload });
 	const bytes = await readAll(response);
 	const type = response.headers['content-type'] ?? '';
 	let parsed = bytes;

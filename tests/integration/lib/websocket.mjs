@@ -1,7 +1,10 @@
-// A WebSocket client over a Unix socket, as small as the tests need (RFC 6455, client side).
+// A WebSocket client over a Unix socket or TCP, as small as the tests need (RFC 6455, client side).
 import crypto from 'node:crypto';
 import http from 'node:http';
+import https from 'node:https';
 import { once } from 'node:events';
+
+import { connectTo } from './http.mjs';
 
 export const CHANNEL = { stdin: 0, stdout: 1, stderr: 2, resize: 3, signal: 4, exit: 5, gap: 6 };
 
@@ -37,10 +40,11 @@ export class WebSocketClient {
 	}
 
 	/** Resolves to a client, or rejects with {status, body} when the server refuses the upgrade. */
-	static async open(socketPath, path, { headers = {}, protocol = 'cloche.v1' } = {}) {
+	static async open(where, path, { headers = {}, protocol = 'cloche.v1' } = {}) {
 		const key = crypto.randomBytes(16).toString('base64');
-		const request = http.request({
-			socketPath,
+		const request = (where.ca ? https : http).request({
+			...connectTo(where),
+			agent: undefined,
 			path,
 			headers: {
 				connection: 'Upgrade',
