@@ -86,7 +86,7 @@ describe('kill -9', () => {
 				await until(() => !isAlive(old), 'it is dead');
 				await answers(cloche);
 				await assertAdopted(running, before);
-				await sleep(400); // one that stayed up for a second is started again at once
+				await sleep(800); // one that stayed up for a second is started again at once
 			}
 		}));
 
