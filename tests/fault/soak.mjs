@@ -3,11 +3,13 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 
-import { openFiles, residentBytes, sleep } from '../integration/lib.mjs';
-import { endOnSignal, HurtDaemon, random } from './lib.mjs';
-import { clocheGroups } from './machine.mjs';
+import { openFiles, residentBytes, sleep, until } from '../integration/lib.mjs';
+import { endOnSignal, ERRNO, HurtDaemon, random } from './lib.mjs';
+import { clocheGroups, loopFiles, namespacesOf, processesInside, processesOf } from './machine.mjs';
 
 const { values } = parseArgs({ options: { minutes: { type: 'string' }, seed: { type: 'string' } } });
 const minutes = Number(values.minutes ?? 10);
@@ -22,67 +24,102 @@ const daemon = await HurtDaemon.start({ pool: POOL });
 const start = Date.now();
 const end = start + minutes * 60000;
 const kept = new Set();
-const busy = new Set();
 const latencies = []; // [ms since the start, ms it took]
+const others = []; // the same of a program that has nothing to do with us: how busy the machine is
 let creates = 0;
 let cut = 0;
 let kills = 0;
 
-/** create → exec → gone, timed; some stay a while. */
-async function work() {
+/* Now and then all stand still, so that what is there can be counted. */
+let isQuiet = false;
+let active = 0;
+
+/** Does something again and again, but while it is quiet. */
+async function often(once) {
 	while (Date.now() < end) {
-		const began = performance.now();
-		const made = await daemon.ask('POST', '/sandboxes', {});
-		if (made?.status !== 201) {
-			cut++;
-			await sleep(50);
+		if (isQuiet) {
+			await sleep(20);
 			continue;
 		}
-		const { id } = made.body;
-		busy.add(id);
-		const ran = await daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'echo $$ > /workspace/f; cat /workspace/f' });
-		if (ran?.status === 200) {
-			assert.equal(ran.body.exitCode, 0);
-			latencies.push([Date.now() - start, performance.now() - began]);
+		active++;
+		try {
+			await once();
+		} finally {
+			active--;
 		}
-		creates++;
-		if (kept.size < KEPT && chance() < 0.1) {
-			await daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'while :; do echo tick; sleep 1; done', background: true });
-			kept.add(id);
-			busy.delete(id);
-			continue;
-		}
-		if (kept.size && chance() < 0.05) {
-			const [old] = kept;
-			kept.delete(old);
-			await daemon.ask('DELETE', `/sandboxes/${old}?force=1`);
-		}
-		await daemon.ask('DELETE', `/sandboxes/${id}?force=1`);
-		busy.delete(id);
 	}
 }
 
-/** Now and then somebody dies. */
-async function hurt() {
-	while (Date.now() < end) {
-		await sleep(2000 + chance() * 6000);
-		const which = chance();
-		if (which < 0.4) {
-			process.kill(daemon.daemonProcess().pid, 'SIGKILL');
-		} else if (which < 0.7) {
-			const alive = daemon.keepers();
-			if (alive.length) process.kill(alive[Math.floor(chance() * alive.length)].pid, 'SIGKILL');
-		} else if (which < 0.9) {
-			await daemon.inject(`fail any ${['openat', 'write', 'mount', 'fsync', 'clone', 'clone3'][Math.floor(chance() * 6)]} ${1 + Math.floor(chance() * 50)} 5`);
-			await sleep(300);
-			await daemon.calm();
-		} else {
-			daemon.child.kill('SIGKILL');
-			await daemon.ended;
-		}
-		kills++;
-		await daemon.recover();
+async function quietly(look) {
+	isQuiet = true;
+	try {
+		await until(() => active === 0, 'everybody stands still', 90000);
+		return await look();
+	} finally {
+		isQuiet = false;
 	}
+}
+
+/** create → exec → gone, timed; some stay a while. */
+async function work() {
+	const began = performance.now();
+	const made = await daemon.ask('POST', '/sandboxes', {});
+	if (made?.status !== 201) {
+		cut++;
+		return sleep(50);
+	}
+	const { id } = made.body;
+	const ran = await daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'echo $$ > /workspace/f; cat /workspace/f' });
+	if (ran?.status === 200 && ran.body.reason === 'exited') {
+		assert.equal(ran.body.exitCode, 0);
+		latencies.push([Date.now() - start, performance.now() - began]);
+	}
+	creates++;
+	if (kept.size < KEPT && chance() < 0.3) {
+		await daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'while :; do echo tick; sleep 1; done', background: true });
+		kept.add(id);
+		return;
+	}
+	if (kept.size && chance() < 0.05) {
+		const [old] = kept;
+		kept.delete(old);
+		await daemon.ask('DELETE', `/sandboxes/${old}?force=1`);
+	}
+	await daemon.ask('DELETE', `/sandboxes/${id}?force=1`);
+}
+
+/** What else runs on the machine makes everything slower, this too. */
+async function compare() {
+	while (Date.now() < end) {
+		const began = performance.now();
+		await once(spawn('/bin/true', { stdio: 'ignore' }), 'exit');
+		others.push([Date.now() - start, performance.now() - began]);
+		await sleep(200);
+	}
+}
+
+/** Now and then somebody dies, or something fails. */
+async function hurt() {
+	const due = Date.now() + 2000 + chance() * 6000;
+	while (Date.now() < due && !isQuiet) await sleep(50);
+	if (isQuiet) return;
+	const which = chance();
+	if (which < 0.4) {
+		process.kill(daemon.daemonProcess().pid, 'SIGKILL');
+	} else if (which < 0.7) {
+		const alive = daemon.keepers();
+		if (alive.length) process.kill(alive[Math.floor(chance() * alive.length)].pid, 'SIGKILL');
+	} else if (which < 0.9) {
+		const calls = ['openat', 'write', 'mount', 'fsync', 'clone', 'clone3'];
+		await daemon.inject(`fail any ${calls[Math.floor(chance() * calls.length)]} ${1 + Math.floor(chance() * 50)} ${ERRNO.EIO}`);
+		await sleep(300);
+		await daemon.calm();
+	} else {
+		daemon.child.kill('SIGKILL');
+		await daemon.ended;
+	}
+	kills++;
+	await daemon.recover();
 }
 
 const memory = (role) => daemon.processes(role).reduce((sum, info) => sum + residentBytes(info.pid), 0) / 1048576;
@@ -94,19 +131,11 @@ function inodes(folder) {
 	return count;
 }
 
-/** Namespaces of our keepers' children, which are all there is of a sandbox's network. */
-function networks() {
-	const found = new Set();
-	for (const { pid } of daemon.keepers()) {
-		try {
-			for (const child of fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')) found.add(fs.readlinkSync(`/proc/${child}/ns/net`));
-		} catch {}
-	}
-	return found.size;
-}
+/** Of all kinds, that any process of ours is in or holds. */
+const namespaces = () => namespacesOf([...processesOf(daemon), ...processesInside(daemon.everIds)].map((info) => info.pid)).size;
 
-const between = (from, to) =>
-	latencies
+const between = (from, to, list = latencies) =>
+	list
 		.filter(([at]) => at >= from && at < to)
 		.map(([, ms]) => ms)
 		.sort((a, b) => a - b);
@@ -114,10 +143,15 @@ const quantile = (sorted, part) => sorted[Math.min(sorted.length - 1, Math.floor
 
 /** What there is, once nothing is stray. */
 async function sample() {
+	for (const row of await daemon.settle()) {
+		// one whose removal was cut off, or whose keeper was killed: nobody asks for it any more
+		if (kept.has(row.id) && row.state === 'running') continue;
+		kept.delete(row.id);
+		await daemon.ask('DELETE', `/sandboxes/${row.id}?force=1`);
+	}
+	await daemon.filled();
 	const rows = await daemon.assertKnown();
-	const groups = clocheGroups().reduce((sum, folder) => sum + [...daemon.everIds].filter((id) => fs.existsSync(path.join(folder, id))).length, 0);
-	// whose removal was cut off: nobody asks for it any more
-	for (const row of rows) if (!kept.has(row.id) && !busy.has(row.id) && row.state !== 'running') await daemon.ask('DELETE', `/sandboxes/${row.id}?force=1`);
+	const groups = clocheGroups().reduce((sum, folder) => sum + fs.readdirSync(folder).filter((id) => daemon.everIds.has(id)).length, 0);
 	const recent = between(samples.at(-1)?.at ?? 0, Date.now() - start);
 	const { pid } = daemon.daemonProcess();
 	return {
@@ -130,8 +164,10 @@ async function sample() {
 		brokerFds: openFiles(daemon.child.pid),
 		mounts: lines('/proc/self/mountinfo'),
 		brokerMounts: lines(`/proc/${daemon.child.pid}/mountinfo`),
-		networks: networks(),
+		namespaces: namespaces(),
+		processes: processesOf(daemon).length,
 		cgroups: groups,
+		loops: loopFiles(daemon.folder).length,
 		inodes: inodes(daemon.state),
 		median: quantile(recent, 0.5),
 		p99: quantile(recent, 0.99),
@@ -149,18 +185,13 @@ async function watch() {
 	const every = Math.min(30000, (minutes * 60000) / 20);
 	while (Date.now() < end) {
 		await sleep(every);
-		try {
-			samples.push(await sample());
-			console.log(show(samples.at(-1)), ` creates ${creates} kills ${kills}`);
-		} catch (error) {
-			// a daemon that was killed under the sample; what is stray is found at the end
-			if (!/ECONNREFUSED|ECONNRESET|ENOENT|ESRCH|hang up|not in|runs below/.test(error.message)) throw error;
-		}
+		samples.push(await quietly(sample));
+		console.log(show(samples.at(-1)), ` creates ${creates} kills ${kills}`);
 	}
 }
 
 /** Grows: the last tenth is above the first by more than noise. */
-const SLACK = { rows: 8, daemon: 12, broker: 4, fds: 40, brokerFds: 20, mounts: 4, brokerMounts: 4, networks: 8, cgroups: 60, inodes: 400 };
+const SLACK = { rows: 8, daemon: 12, broker: 4, fds: 40, brokerFds: 20, mounts: 4, brokerMounts: 4, namespaces: 30, processes: 30, cgroups: 60, loops: 8, inodes: 400 };
 
 function verdict() {
 	const tenth = Math.max(1, Math.round(samples.length / 10));
@@ -169,16 +200,20 @@ function verdict() {
 	const last = samples.slice(-tenth);
 	const grown = Object.keys(SLACK).filter((name) => mean(last, name) > mean(first, name) + SLACK[name]);
 	const time = minutes * 60000;
-	const medians = [quantile(between(0, time / 10), 0.5), quantile(between((time * 9) / 10, time), 0.5)];
+	const tenths = (list) => [quantile(between(0, time / 10, list), 0.5), quantile(between((time * 9) / 10, time, list), 0.5)];
+	const medians = tenths(latencies);
+	const beside = tenths(others);
 	for (const name of Object.keys(SLACK)) console.log(`${name}: ${mean(first, name).toFixed(1)} → ${mean(last, name).toFixed(1)}${grown.includes(name) ? '  GROWS' : ''}`);
-	console.log(`median of create and exec: ${medians.map((ms) => ms.toFixed(1)).join(' → ')} ms`);
-	if (medians[1] > medians[0] * 1.5) grown.push('latency');
+	const show = (list) => list.map((ms) => ms.toFixed(1)).join(' → ');
+	const slower = medians[1] / medians[0] / Math.max(1, beside[1] / beside[0]);
+	if (slower > 1.5) grown.push('latency');
+	console.log(`median of create and exec, first and last tenth: ${show(medians)} ms; of /bin/true beside it ${show(beside)} ms${slower > 1.5 ? '  SLOWER' : ''}`);
 	return grown;
 }
 
 try {
 	console.log(`soak: ${minutes} minutes, seed ${seed}`);
-	await Promise.all([...Array.from({ length: WORKERS }, work), hurt(), watch()]);
+	await Promise.all([...Array.from({ length: WORKERS }, () => often(work)), often(hurt), watch(), compare()]);
 	await daemon.clear();
 	await daemon.end();
 	const grown = verdict();
