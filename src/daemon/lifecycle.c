@@ -43,9 +43,12 @@ static void on_failure_stored(const struct store_result *result, void *ctx)
 {
 	struct member *member = ctx;
 	struct event event;
+	bool is_expected;
 
-	fleet_note_end(member->fleet, result->ok);
-	if (!result->ok)
+	/* A parked one whose new name is somebody else's: it has no row, and needs none. */
+	is_expected = result->ok || result->err.code == ERR_CONFLICT;
+	fleet_note_end(member->fleet, is_expected);
+	if (!is_expected)
 		log_error("a failed start is not recorded; the next start of the daemon does it",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
 	/* One that never ran and whose caller is told why is of no use to anybody and would hold
