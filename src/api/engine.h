@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "model/approval.h"
 #include "model/environment.h"
 #include "model/exec.h"
 #include "model/host.h"
@@ -44,6 +45,12 @@ struct network_change {
 	const struct strings *allow; /* NULL: as they are */
 	const struct strings *allow_cidrs;
 	const struct strings *approved;
+};
+
+struct approval_answer {
+	bool is_allowed;
+	enum approval_reach reach; /* of an allowance */
+	const char *by;            /* name of who answers; may be NULL */
 };
 
 struct environment_change {
@@ -166,6 +173,12 @@ struct engine_ops {
 	                        engine_on_done on_done, void *ctx);
 	void (*environment_remove)(struct engine *engine, const struct environment *environment,
 	                           engine_on_done on_removed, void *ctx);
+	/* Those that wait, oldest first; NULL after the last. Valid until the loop goes on. */
+	const struct approval *(*approval_at)(struct engine *engine, size_t index);
+	/* Answered once it is in force. ERR_NOT_FOUND, ERR_CONFLICT, ERR_GONE. */
+	void (*approval_answer)(struct engine *engine, const char *id,
+	                        const struct approval_answer *answer, engine_on_done on_done,
+	                        void *ctx);
 	void (*doctor)(struct engine *engine, engine_on_strings on_checks, void *ctx);
 	/* In the text format of Prometheus; the caller frees it. */
 	char *(*metrics)(struct engine *engine);

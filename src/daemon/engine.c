@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "daemon/approvals.h"
 #include "daemon/environments.h"
 #include "daemon/fleet.h"
 #include "daemon/gallery.h"
@@ -380,6 +381,18 @@ static void do_environment_remove(struct engine *engine, const struct environmen
 	environments_remove(of(engine)->fleet->environments, environment, on_removed, ctx);
 }
 
+static const struct approval *do_approval_at(struct engine *engine, size_t index)
+{
+	return approvals_at(of(engine)->fleet->approvals, index);
+}
+
+static void do_approval_answer(struct engine *engine, const char *id,
+                               const struct approval_answer *answer, engine_on_done on_done,
+                               void *ctx)
+{
+	approvals_answer(of(engine)->fleet->approvals, id, answer, on_done, ctx);
+}
+
 static void do_doctor(struct engine *engine, engine_on_strings on_checks, void *ctx)
 {
 	broker_call_doctor(of(engine)->broker, on_checks, ctx);
@@ -416,6 +429,8 @@ static const struct engine_ops ops = {
 	.environment_get = do_environment_get,
 	.environment_put = do_environment_put,
 	.environment_remove = do_environment_remove,
+	.approval_at = do_approval_at,
+	.approval_answer = do_approval_answer,
 	.doctor = do_doctor,
 	.metrics = do_metrics,
 };

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "daemon/approvals.h"
 #include "daemon/leftover.h"
 #include "daemon/lifecycle.h"
 #include "daemon/live.h"
@@ -33,6 +34,7 @@ struct fleet *fleet_new(const struct fleet *parts)
 
 	*fleet = *parts;
 	metrics_init(&fleet->metrics);
+	fleet->approvals = approvals_new(fleet);
 	return fleet;
 }
 
@@ -168,6 +170,7 @@ void fleet_free(struct fleet *fleet)
 	if (!fleet)
 		return;
 	leftover_free_all(fleet);
+	approvals_free(fleet->approvals);
 	while (fleet->members)
 		member_free(fleet->members);
 	mem_freep(&fleet);
@@ -277,6 +280,7 @@ static void on_message(struct wire_msg *msg, void *ctx)
 		{WIRE_K_GONE, on_gone},
 		{WIRE_K_DECISION, network_on_decision},
 		{WIRE_K_NET_HOST, network_on_host},
+		{WIRE_K_ASK, approvals_on_ask},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {

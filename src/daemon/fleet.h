@@ -17,6 +17,7 @@
 #include "model/sandbox.h"
 #include "runtime/peer.h"
 
+struct approvals;
 struct environments;
 struct fleet;
 struct host_uses;
@@ -88,6 +89,7 @@ struct fleet {
 	int sandboxes_fd;                        /* $STATE/sandboxes; not owned */
 	struct pool *pool;                       /* NULL: none */
 	const struct environments *environments; /* not owned */
+	struct approvals *approvals;
 	struct member *members;
 	struct leftover *leftovers; /* leftover.h */
 	size_t told_early;          /* removals whose clients do not wait for the store */

@@ -4,6 +4,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "model/approval.h"
 #include "model/environment.h"
 #include "model/exec.h"
 #include "model/image.h"
@@ -83,6 +84,22 @@ void note_policy(struct event *ret, const struct sandbox *sandbox)
 	json_object_set_new(data, "generation",
 	                    json_integer((json_int_t)sandbox->network.generation));
 	finish(ret, EVENT_SANDBOX_POLICY, &sandbox->id, data);
+}
+
+void note_approval(struct event *ret, enum event_kind kind, const struct approval *approval,
+                   const char *verdict, const char *by)
+{
+	json_t *data = json_object();
+
+	put_text(data, "approval", approval->id.text);
+	put_text(data, "proto", approval->proto);
+	put_text(data, "host", approval->host);
+	put_text(data, "address", approval->address);
+	json_object_set_new(data, "port", json_integer(approval->port));
+	put_text(data, "program", approval->program);
+	put_text(data, "verdict", verdict);
+	put_text(data, "by", by);
+	finish(ret, kind, &approval->sandbox, data);
 }
 
 void note_exec(struct event *ret, enum event_kind kind, const struct exec *exec)

@@ -5,6 +5,7 @@
 
 #include "model/event.h"
 
+struct approval;
 struct environment;
 struct exec;
 struct image;
@@ -18,6 +19,9 @@ void note_limit(struct event *ret, const struct sandbox *sandbox, const char *re
 /* Takes the data. */
 void note_network(struct event *ret, const struct sandbox *sandbox, struct json_t *data);
 void note_policy(struct event *ret, const struct sandbox *sandbox);
+/* verdict and by may be NULL. */
+void note_approval(struct event *ret, enum event_kind kind, const struct approval *approval,
+                   const char *verdict, const char *by);
 void note_exec(struct event *ret, enum event_kind kind, const struct exec *exec);
 void note_image(struct event *ret, enum event_kind kind, const struct image *image);
 void note_environment(struct event *ret, enum event_kind kind,

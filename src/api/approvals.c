@@ -1,0 +1,113 @@
+/* Questions that wait for a person. Who may see the sandbox sees them, who may change it answers.
+ */
+#include "api/authz.h"
+#include "api/call.h"
+#include "api/encode.h"
+#include "base/str.h"
+#include "model/approval.h"
+#include "store/store.h"
+
+static json_t *encode(const struct approval *approval)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "id", json_string(approval->id.text));
+	json_object_set_new(object, "sandbox", json_string(approval->sandbox.text));
+	json_object_set_new(object, "proto", encode_text(approval->proto));
+	json_object_set_new(object, "host", encode_text(approval->host));
+	json_object_set_new(object, "address", encode_text(approval->address));
+	json_object_set_new(object, "port", json_integer(approval->port));
+	json_object_set_new(object, "program", encode_text(approval->program));
+	json_object_set_new(object, "askedAt", encode_time(approval->asked_ms));
+	json_object_set_new(object, "expiresAt", encode_time(approval->expires_ms));
+	return object;
+}
+
+/* Whether the caller may look at (or change) the sandbox that asks. */
+static int check(struct call *call, const struct approval *approval, bool to_change,
+                 struct err *err)
+{
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	struct ownership whose;
+
+	if (store_sandbox_get(call->api->store, approval->sandbox.text, &sandbox, err) < 0)
+		return -1;
+	whose = authz_ownership(sandbox);
+	return to_change ? authz_change(call, &whose, "approval", approval->id.text, err)
+	                 : authz_look(call, &whose, "approval", approval->id.text, err);
+}
+
+void handle_approval_list(struct call *call)
+{
+	struct engine *engine = call->api->engine;
+	const struct approval *approval;
+	json_t *items = json_array();
+
+	for (size_t i = 0; (approval = engine->ops->approval_at(engine, i)); i++) {
+		if (check(call, approval, false, &(struct err){0}) == 0)
+			json_array_append_new(items, encode(approval));
+	}
+	call_answer(call, 200, json_pack("{s:o}", "items", items));
+}
+
+static const struct approval *find(struct call *call, struct err *err)
+{
+	struct engine *engine = call->api->engine;
+	const struct approval *approval;
+
+	for (size_t i = 0; (approval = engine->ops->approval_at(engine, i)); i++) {
+		if (str_eq(approval->id.text, call->params[0]))
+			return approval;
+	}
+	(void)err_set(err, ERR_NOT_FOUND,
+	              "no approval '%.40s' waits: it was answered, or nobody did in time",
+	              call->params[0]); /* always -1 */
+	return NULL;
+}
+
+static void on_answered(const struct err *err, void *ctx)
+{
+	struct call *call = ctx;
+
+	if (err->code == ERR_OK)
+		call_answer_empty(call);
+	else
+		call_fail(call, err);
+}
+
+static int decode(const json_t *body, struct approval_answer *ret, struct err *err)
+{
+	const char *verdict = json_string_value(json_object_get(body, "verdict"));
+	const char *reach = json_string_value(json_object_get(body, "for"));
+
+	ret->is_allowed = str_eq(verdict, "allow");
+	if (!ret->is_allowed && !str_eq(verdict, "deny"))
+		return err_set(err, ERR_INVALID, "'verdict' is allow or deny");
+	if (reach && !ret->is_allowed)
+		return err_set(err, ERR_INVALID,
+		               "'for' goes with allow: a denial is for this once");
+	if (reach && !approval_reach_from(reach, &ret->reach))
+		return err_set(err, ERR_INVALID, "'for' is once, sandbox or environment");
+	return 0;
+}
+
+void handle_approval_answer(struct call *call)
+{
+	struct engine *engine = call->api->engine;
+	struct approval_answer answer = {.reach = APPROVAL_ONCE, .by = call->caller->name};
+	const struct approval *approval;
+	struct err err = {0};
+
+	if (decode(call->body, &answer, &err) < 0 || !(approval = find(call, &err)) ||
+	    check(call, approval, true, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	/* What changes an environment needs the right to. */
+	if (answer.reach == APPROVAL_ENVIRONMENT &&
+	    authz_more(call, SCOPE_ENVIRONMENTS_WRITE, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	engine->ops->approval_answer(engine, approval->id.text, &answer, on_answered, call);
+}
