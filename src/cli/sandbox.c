@@ -1,4 +1,4 @@
-/* `cloche sandbox`: create, list, info, stop, start, rm, rename, extend, wait. */
+/* `cloche sandbox`: create, list, info, stop, start, rm, rename, label, extend, wait. */
 #include <jansson.h>
 
 #include "base/mem.h"
@@ -395,6 +395,42 @@ int cmd_sandbox_rename(struct cli *cli)
 	int r = cli_parse(cli, NULL, 2, 2);
 
 	return r <= 0 ? r : change(cli, "name", json_string(cli->argv[1]));
+}
+
+/* "key=value" sets, "key-" removes. */
+static int change_label(struct cli *cli, json_t *labels, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	size_t len = strlen(text);
+	auto_free char *key = mem_strndup(text, equals ? (size_t)(equals - text) : len - (len > 0));
+
+	if (*key == '\0' || (!equals && text[len - 1] != '-'))
+		return err_set(&cli->err, ERR_INVALID,
+		               "'%s' is neither KEY=VALUE, which sets a label, nor KEY-, which "
+		               "removes one",
+		               text);
+	if (!equals && json_object_del(labels, key) < 0)
+		return err_set(&cli->err, ERR_NOT_FOUND, "there is no label '%s'", key);
+	if (equals && json_object_set_new(labels, key, json_string(equals + 1)) < 0)
+		return err_set(&cli->err, ERR_INVALID, "the label is not valid UTF-8");
+	return 0;
+}
+
+int cmd_sandbox_label(struct cli *cli)
+{
+	int r = cli_parse(cli, NULL, 2, -1);
+	auto_json json_t *sandbox = NULL;
+
+	if (r <= 0)
+		return r;
+	auto_free char *target = client_target("/sandboxes/%s", cli->argv[0]);
+	if (client_get(cli, target, &sandbox) < 0)
+		return -1;
+	json_t *labels = json_object_get(sandbox, "labels");
+	for (int i = 1; i < cli->argc; i++)
+		if (change_label(cli, labels, cli->argv[i]) < 0)
+			return -1;
+	return change(cli, "labels", json_incref(labels));
 }
 
 int cmd_sandbox_extend(struct cli *cli)

@@ -69,6 +69,13 @@ describe('sandboxes', () => {
 		await cloche.get('POST', `/sandboxes/${made[0].id}/stop`, { graceMs: 0 });
 		const stopped = await cloche.get('GET', '/sandboxes?state=stopped');
 		assert.deepEqual(stopped.items.map((one) => one.id), [made[0].id]);
+		const labels = async () => (await cloche.get('GET', '/sandboxes/page0')).labels;
+		await cloche.ok(['sandbox', 'label', 'page0', 'owner=me', 'stage=draft=1']);
+		assert.deepEqual(await labels(), { parity: 'even', owner: 'me', stage: 'draft=1' });
+		await cloche.ok(['sandbox', 'label', 'page0', 'owner-', 'stage=']);
+		assert.deepEqual(await labels(), { parity: 'even', stage: '' });
+		for (const wrong of ['owner-', 'owner', '-', '=x', 'a b=c']) assert.notEqual((await cloche.cli(['sandbox', 'label', 'page0', '--', wrong])).code, 0, wrong);
+		assert.deepEqual(await labels(), { parity: 'even', stage: '' });
 		const listed = await cloche.json(['sandbox', 'list', '--label', 'parity=even']);
 		assert.equal(listed.length, 3);
 		for (const one of made) await cloche.get('DELETE', `/sandboxes/${one.id}?force=1`);
