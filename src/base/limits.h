@@ -26,8 +26,9 @@ enum {
 	LIMIT_HTTP_HEADER_BYTES = 32 * 1024,
 	LIMIT_PAGE = 1000, /* rows in one answer */
 	LIMIT_OUTPUT_SEGMENT_BYTES = 1024 * 1024,
-	LIMIT_OUTPUT_SEGMENTS = 16,              /* kept per exec: the newest 16 MiB */
-	LIMIT_OUTPUT_WINDOW_BYTES = 1024 * 1024, /* how far an attached reader may lag */
-	LIMIT_STDIN_WINDOW_BYTES = 256 * 1024,   /* input sent ahead of what the command has read */
+	LIMIT_OUTPUT_SEGMENTS = 16,                   /* kept per exec: the newest 16 MiB */
+	LIMIT_OUTPUT_TOTAL_BYTES = 256 * 1024 * 1024, /* per sandbox; what ended first goes first */
+	LIMIT_OUTPUT_WINDOW_BYTES = 1024 * 1024,      /* how far an attached reader may lag */
+	LIMIT_STDIN_WINDOW_BYTES = 256 * 1024, /* input sent ahead of what the command has read */
 	LIMIT_KEEPER_QUEUE_BYTES = 4 * 1024 * 1024, /* unsent messages to one daemon */
 };

@@ -391,7 +391,7 @@ static const char *find_reason(const struct exec *exec)
 void exec_finish(struct exec *exec)
 {
 	struct keeper *keeper = exec->keeper;
-	char text[96];
+	char text[OUTPUT_EXIT_TEXT];
 	if (exec->state == EXEC_ENDED)
 		return;
 	relay_drain(exec);
@@ -403,8 +403,7 @@ void exec_finish(struct exec *exec)
 	exec->reason = find_reason(exec);
 	exec->ended_ms = io_real_ms();
 	exec->state = EXEC_ENDED;
-	(void)snprintf(text, sizeof(text), "%s=%d reason=%s", exec->exit_signal ? "signal" : "code",
-	               exec->exit_signal ? exec->exit_signal : exec->exit_code, exec->reason);
+	output_exit_text(exec, text, sizeof(text));
 	/* A full disk loses this line, not the status: the notification below carries it too. */
 	if (outlog_append_exit(&exec->log, text) < 0)
 		log_warn("cannot record an exec's end", LOG_STR("exec", exec->id));
@@ -421,6 +420,7 @@ void exec_finish(struct exec *exec)
 		keeper_sample(keeper);
 	relay_end(exec);
 	relay_update(exec);
+	output_bound(keeper);
 	keeper_exec_ended(keeper);
 }
 

@@ -107,6 +107,7 @@ static void stream_close(struct exec_stream *stream)
 static void record(struct exec_stream *stream, const uint8_t *bytes, size_t len)
 {
 	struct exec *exec = stream->exec;
+	uint64_t segment = exec->log.segment_start;
 	exec->rate_tokens -= MIN(exec->rate_tokens, (uint64_t)len);
 	if (exec->state == EXEC_ENDED)
 		return;
@@ -118,6 +119,8 @@ static void record(struct exec_stream *stream, const uint8_t *bytes, size_t len)
 	exec->has_loss |= r < 0;
 	exec->keeper->output_bytes += len;
 	exec->is_output_news = true;
+	if (exec->log.segment_start != segment)
+		output_bound(exec->keeper);
 }
 
 /* One read. False when nothing more can be read now (empty, or at its end and closed). */

@@ -167,6 +167,13 @@ void exec_done_all(struct keeper *keeper);
 /* The command ended (status known or the shim vanished); called once streams are drained too. */
 void exec_finish(struct exec *exec);
 
+/* output.c */
+enum { OUTPUT_EXIT_TEXT = 96 };
+/* "code=N reason=..." or "signal=N reason=...". */
+void output_exit_text(const struct exec *exec, char *to, size_t size);
+/* Some was written: lets go of the oldest when it is too much. */
+void output_bound(struct keeper *keeper);
+
 /* sampled.c */
 /* K_DISK: judges a measurement, and ends all commands of a sandbox that is over its limit. */
 void sampled_take(struct keeper *keeper, const struct wire_msg *msg);

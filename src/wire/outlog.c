@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -141,6 +142,14 @@ static int start_segment(struct outlog_writer *writer)
 	return 0;
 }
 
+static uint64_t segment_size(int dir_fd, uint64_t offset)
+{
+	char name[NAME_LEN + 1];
+	struct stat st;
+	segment_name(name, offset);
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : (uint64_t)st.st_size;
+}
+
 int outlog_writer_open(struct outlog_writer *writer, int dir_fd)
 {
 	*writer = (struct outlog_writer){.dir_fd = dir_fd, .fd = -1};
@@ -154,6 +163,10 @@ int outlog_writer_open(struct outlog_writer *writer, int dir_fd)
 	r = start_segment(writer);
 	if (r >= 0 && exists)
 		r = continue_segment(writer);
+	for (uint64_t at = span.first; r >= 0 && exists && at != UINT64_MAX; at = span.following) {
+		writer->stored += segment_size(dir_fd, at);
+		r = scan(dir_fd, at, &span);
+	}
 out:
 	if (r < 0)
 		outlog_writer_close(writer);
@@ -166,25 +179,34 @@ void outlog_writer_close(struct outlog_writer *writer)
 	fd_closep(&writer->dir_fd);
 }
 
-/* Counted in files, not in bytes of output: a command that writes byte by byte fills them with
- * headers. What an attached reader may still have to read stays, and so does the rest of its
- * segment. */
-static bool has_too_many(const struct outlog_writer *writer, const struct span *span)
+/* What an attached reader may still have to read stays, and so does the rest of its segment. */
+static bool is_needed(const struct outlog_writer *writer, uint64_t segment)
 {
 	uint64_t needed =
 		LIMIT_OUTPUT_WINDOW_BYTES + LIMIT_CHUNK_BYTES + LIMIT_OUTPUT_SEGMENT_BYTES;
-	return span->count > LIMIT_OUTPUT_SEGMENTS && writer->offset - span->first > needed;
+	return writer->offset - segment <= needed;
 }
 
-/* What cannot be dropped now is dropped when the next segment is full. */
-static void drop_oldest(struct outlog_writer *writer)
+static int drop_segment(struct outlog_writer *writer, int dir_fd, uint64_t start)
+{
+	char name[NAME_LEN + 1];
+	uint64_t size = segment_size(dir_fd, start);
+	segment_name(name, start);
+	if (unlinkat(dir_fd, name, 0) < 0)
+		return -errno;
+	writer->stored -= MIN(writer->stored, size);
+	return 0;
+}
+
+/* Counted in files too, not only in bytes: a command that writes byte by byte fills them with
+ * headers. What cannot be dropped now is dropped when the next segment is full. */
+static void drop_oldest(struct outlog_writer *writer, size_t segments, uint64_t most)
 {
 	struct span span;
 	int r = scan(writer->dir_fd, writer->offset, &span);
-	while (r >= 0 && has_too_many(writer, &span)) {
-		char name[NAME_LEN + 1];
-		segment_name(name, span.first);
-		if (unlinkat(writer->dir_fd, name, 0) < 0)
+	while (r >= 0 && (span.count > segments || writer->stored > most) &&
+	       !is_needed(writer, span.first)) {
+		if (drop_segment(writer, writer->dir_fd, span.first) < 0)
 			break;
 		r = scan(writer->dir_fd, writer->offset, &span);
 	}
@@ -199,7 +221,7 @@ static int rotate(struct outlog_writer *writer)
 		return 0;
 	int r = start_segment(writer);
 	if (r >= 0)
-		drop_oldest(writer);
+		drop_oldest(writer, LIMIT_OUTPUT_SEGMENTS, UINT64_MAX);
 	return r;
 }
 
@@ -219,6 +241,7 @@ static int write_frame(struct outlog_writer *writer, enum outlog_stream stream, 
 	ssize_t n = pwritev(writer->fd, iov, 2, (off_t)writer->segment_bytes);
 	if (n >= 0 && (size_t)n == (size_t)HEADER + len) {
 		writer->segment_bytes += HEADER + len;
+		writer->stored += HEADER + len;
 		return 0;
 	}
 	int r = n < 0 ? -errno : -ENOSPC;
@@ -245,6 +268,29 @@ int outlog_append_exit(struct outlog_writer *writer, const char *text)
 int outlog_sync(struct outlog_writer *writer)
 {
 	return fdatasync(writer->fd) < 0 ? -errno : 0;
+}
+
+void outlog_trim(struct outlog_writer *writer, uint64_t most)
+{
+	drop_oldest(writer, SIZE_MAX, most);
+}
+
+/* The new segment first: whoever looks in between finds the exit twice, never not at all. One that
+ * starts at the very end holds nothing else already. */
+void outlog_strip(struct outlog_writer *writer, int dir_fd, const char *exit)
+{
+	struct outlog_writer last = {.dir_fd = dir_fd, .fd = -1, .offset = writer->offset};
+	if (writer->segment_start != writer->offset && start_segment(&last) >= 0)
+		(void)!outlog_append_exit(&last, exit); /* no room: the store knows it, too */
+	fd_closep(&last.fd);
+	struct span span;
+	int r = scan(dir_fd, 0, &span);
+	while (r >= 0 && span.first < writer->offset && span.first != UINT64_MAX) {
+		if (drop_segment(writer, dir_fd, span.first) < 0)
+			break;
+		r = scan(dir_fd, 0, &span);
+	}
+	writer->stored = segment_size(dir_fd, writer->offset);
 }
 
 /* --- reader --- */

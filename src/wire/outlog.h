@@ -28,6 +28,7 @@ struct outlog_writer {
 	uint64_t segment_start; /* offset at which the newest segment starts */
 	uint64_t segment_bytes; /* file bytes in it */
 	uint64_t oldest;        /* offset of the oldest segment that exists */
+	uint64_t stored;        /* file bytes of all segments; stays after the close */
 };
 
 /* Takes dir_fd. An existing log is continued (a restarted keeper). -errno. */
@@ -41,6 +42,11 @@ int outlog_append(struct outlog_writer *writer, enum outlog_stream stream, const
  * outlog_sync. */
 int outlog_append_exit(struct outlog_writer *writer, const char *text) NODISCARD;
 int outlog_sync(struct outlog_writer *writer) NODISCARD;
+/* Lets the oldest segments go until `stored` is at most this, but nothing that an attached reader
+ * may still have to read. */
+void outlog_trim(struct outlog_writer *writer, uint64_t most);
+/* Of a closed log whose last frame was `exit`: all but that goes. Works as far as it can. */
+void outlog_strip(struct outlog_writer *writer, int dir_fd, const char *exit);
 
 struct outlog_reader {
 	int dir_fd;        /* owned */

@@ -167,8 +167,31 @@ describe('limits', () => {
 		}
 		const exec = await cloche.get('GET', `/sandboxes/${own.id}/execs/${id}`);
 		const rate = exec.outputBytes / ((Date.now() - start) / 1000);
-		assert.ok(rate < 8 * MiB * 1.6, `${(rate / MiB).toFixed(1)} MiB/s`);
+		assert.ok(rate < 8 * MiB * 1.6 && rate > MiB, `${(rate / MiB).toFixed(1)} MiB/s`);
 		assert.ok(peak - before < 16 * MiB, `the daemon grew by ${(peak - before) >> 20} MiB`);
+		await cloche.get('DELETE', `/sandboxes/${own.id}?force=1`);
+	});
+
+	test('all output of a sandbox together is bounded; what ended first goes first', { timeout: 120000 }, async () => {
+		const own = await cloche.create({ limits: { outputRate: '1G' } });
+		const folder = `${cloche.state}/sandboxes/${own.id}/out`;
+		const stored = () => Number(spawnSync('du', ['-sb', folder]).stdout.toString().split('\t')[0]);
+		const ids = [];
+		// 16 MiB are kept of each: the total would be 320 MiB.
+		for (let i = 0; i < 20; i++) {
+			const { id } = await cloche.exec(own.id, `head -c 17M /dev/zero; echo end ${i}`, { background: true });
+			ids.push(id);
+			await until(async () => (await cloche.get('GET', `/sandboxes/${own.id}/execs/${id}`)).state === 'ended', 'it ended', 30000);
+			assert.ok(stored() < 260 * MiB, `${stored() / MiB} MiB`);
+		}
+		assert.ok(stored() > 200 * MiB, `${stored() / MiB} MiB`);
+		const output = async (id) => String((await cloche.api('GET', `/sandboxes/${own.id}/execs/${id}/output`)).bytes);
+		assert.equal(await output(ids[0]), '', 'the oldest is gone');
+		assert.match(await output(ids[19]), /end 19\n$/, 'the newest is there');
+		const events = await cloche.events(`/sandboxes/${own.id}/execs/${ids[0]}/output?follow=1`);
+		assert.equal(JSON.parse((await events.next()).data).stream, 'gap');
+		assert.deepEqual(JSON.parse((await events.next()).data).exitCode, 0);
+		events.close();
 		await cloche.get('DELETE', `/sandboxes/${own.id}?force=1`);
 	});
 

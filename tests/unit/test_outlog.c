@@ -137,6 +137,82 @@ TEST(small_records_take_no_more_files_than_large_ones)
 	close_both(&writer, &reader);
 }
 
+static uint64_t stored_here(void)
+{
+	uint64_t files;
+	return bytes_on_disk(test_dir(), &files);
+}
+
+TEST(a_log_can_be_made_smaller_while_it_is_written)
+{
+	struct outlog_writer writer;
+	struct outlog_reader reader;
+	struct outlog_record record;
+	open_both(&writer, &reader, 0);
+	append_total(&writer, 10 << 20);
+	CHECK_INT(writer.stored, stored_here());
+	outlog_trim(&writer, 5 << 20);
+	CHECK(writer.stored <= 5 << 20);
+	CHECK_INT(writer.stored, stored_here());
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.stream, OUTLOG_GAP);
+	CHECK(record.offset > 4 << 20);
+	/* but not beyond what an attached reader may not have yet */
+	outlog_trim(&writer, 0);
+	CHECK(writer.offset - writer.oldest >= LIMIT_OUTPUT_WINDOW_BYTES);
+	/* a writer that comes later counts the same */
+	uint64_t stored = writer.stored;
+	outlog_writer_close(&writer);
+	CHECK_INT(outlog_writer_open(&writer, test_dir_fd()), 0);
+	CHECK_INT(writer.stored, stored);
+	close_both(&writer, &reader);
+}
+
+static void check_stripped(uint64_t written)
+{
+	struct outlog_reader reader;
+	struct outlog_record record;
+	CHECK_INT(outlog_reader_open(&reader, test_dir_fd(), 0), 0);
+	if (written > 0) {
+		CHECK_INT(outlog_next(&reader, &record), 1);
+		CHECK_INT(record.stream, OUTLOG_GAP);
+		CHECK_INT(record.offset, written);
+	}
+	CHECK_INT(outlog_next(&reader, &record), 1);
+	CHECK_INT(record.stream, OUTLOG_EXIT);
+	CHECK_MEM(record.bytes, "code=0 reason=exited", record.len);
+	CHECK_INT(outlog_next(&reader, &record), 0);
+	outlog_reader_close(&reader);
+}
+
+TEST(a_log_that_ended_can_be_reduced_to_its_end)
+{
+	struct outlog_writer writer;
+	CHECK_INT(outlog_writer_open(&writer, test_dir_fd()), 0);
+	append_total(&writer, 3 << 20);
+	CHECK_INT(outlog_append_exit(&writer, "code=0 reason=exited"), 0);
+	outlog_writer_close(&writer);
+	auto_close int dir = test_dir_fd();
+	outlog_strip(&writer, dir, "code=0 reason=exited");
+	CHECK(writer.stored < 100);
+	CHECK_INT(writer.stored, stored_here());
+	check_stripped(3 << 20);
+	outlog_strip(&writer, dir, "code=0 reason=exited");
+	CHECK_INT(writer.stored, stored_here());
+	check_stripped(3 << 20);
+}
+
+TEST(a_log_without_output_can_be_reduced_too)
+{
+	struct outlog_writer writer;
+	CHECK_INT(outlog_writer_open(&writer, test_dir_fd()), 0);
+	CHECK_INT(outlog_append_exit(&writer, "code=0 reason=exited"), 0);
+	outlog_writer_close(&writer);
+	auto_close int dir = test_dir_fd();
+	outlog_strip(&writer, dir, "code=0 reason=exited");
+	check_stripped(0);
+}
+
 TEST(a_reader_overtaken_while_reading_sees_a_gap)
 {
 	struct outlog_writer writer;
