@@ -137,6 +137,8 @@ struct engine_ops {
 	/* ERR_NOT_FOUND: it is not live (any more). ERR_CONFLICT: it has a writer already. */
 	int (*watch)(struct engine *engine, const char *sandbox, const char *exec,
 	             struct exec_watch *watch, struct err *err);
+	/* How much output one that runs has made; 0: it does not run. */
+	uint64_t (*written)(struct engine *engine, const char *sandbox, const char *exec);
 	/* Harmless when it is not registered. */
 	void (*unwatch)(struct engine *engine, struct exec_watch *watch);
 	/* Bytes of output up to offset are done with; only for holders. */

@@ -157,6 +157,18 @@ void handle_exec_create(struct call *call)
 
 /* --- looking --- */
 
+/* The store learns how much it wrote when it ends. */
+static json_t *encode_now(const struct call *call, struct exec *exec)
+{
+	struct engine *engine = call->api->engine;
+
+	if (!exec->ended_ms)
+		exec->output_bytes =
+			MAX(exec->output_bytes,
+		            engine->ops->written(engine, exec->sandbox.text, exec->id.text));
+	return encode_exec(exec);
+}
+
 void handle_exec_list(struct call *call)
 {
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
@@ -177,7 +189,7 @@ void handle_exec_list(struct call *call)
 	}
 	items = json_array();
 	for (size_t i = 0; i < page.count; i++)
-		json_array_append_new(items, encode_exec(page.items[i]));
+		json_array_append_new(items, encode_now(call, page.items[i]));
 	call_answer(call, 200, encode_page(items, page.next_cursor));
 	exec_page_done(&page);
 }
@@ -188,7 +200,7 @@ void handle_exec_info(struct call *call)
 	auto_(exec_freep) struct exec *exec = NULL;
 
 	if (call_exec(call, &sandbox, &exec) == 0)
-		call_answer(call, 200, encode_exec(exec));
+		call_answer(call, 200, encode_now(call, exec));
 }
 
 /* --- acting --- */

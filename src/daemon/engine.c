@@ -157,6 +157,13 @@ static int do_watch(struct engine *engine, const char *sandbox, const char *exec
 	return live_watch(live, watch, err);
 }
 
+static uint64_t do_written(struct engine *engine, const char *sandbox, const char *exec)
+{
+	struct live *live = find_live(engine, sandbox, exec);
+
+	return live ? live_written(live) : 0;
+}
+
 static void do_unwatch(struct engine *engine, struct exec_watch *watch)
 {
 	live_unwatch(watch);
@@ -195,6 +202,7 @@ struct ask {
 	struct fleet *fleet;
 	struct id sandbox, exec;
 	bool is_forget;
+	bool is_kill;
 	engine_on_done on_done;
 	void *ctx;
 	struct loop_timer timer; /* an answer without a question */
@@ -240,6 +248,12 @@ static void on_keeper_answer(struct wire_msg *msg, const struct err *err, void *
 {
 	struct ask *ask = ctx;
 
+	/* It made room for others since. */
+	if (ask->is_kill && err->code == ERR_NOT_FOUND) {
+		(void)err_set(&ask->err, ERR_CONFLICT, "the command has ended"); /* always -1 */
+		ask_done(ask, &ask->err);
+		return;
+	}
 	/* A keeper that does not know it any more has nothing to forget. */
 	if (ask->is_forget && (msg || err->code == ERR_NOT_FOUND))
 		delete_row(ask);
@@ -318,14 +332,19 @@ static void do_kill(struct engine *engine, const char *sandbox, const char *exec
                     engine_on_done on_done, void *ctx)
 {
 	struct ask *ask = ask_new(engine, sandbox, exec, on_done, ctx);
-	struct peer *peer = peer_for(ask);
+	struct member *member = fleet_find(ask->fleet, sandbox);
 	auto_wire_out struct wire_out out = {0};
 	uint64_t number;
 
-	if (!peer)
+	/* An ended one may have left something behind: its keeper knows. */
+	if (!member || !peer_is_open(member->peer)) {
+		(void)err_set(&ask->err, ERR_CONFLICT, "the command has ended"); /* always -1 */
+		ask_late(ask);
 		return;
-	number = begin(peer, &out, WIRE_K_KILL, ask);
-	peer_call(peer, number, &out, KEEPER_MS, on_keeper_answer, ask);
+	}
+	ask->is_kill = true;
+	number = begin(member->peer, &out, WIRE_K_KILL, ask);
+	peer_call(member->peer, number, &out, KEEPER_MS, on_keeper_answer, ask);
 }
 
 static void do_forget(struct engine *engine, const char *sandbox, const char *exec,
@@ -415,6 +434,7 @@ static const struct engine_ops ops = {
 	.hosts = do_hosts,
 	.exec = do_exec,
 	.watch = do_watch,
+	.written = do_written,
 	.unwatch = do_unwatch,
 	.ack = do_ack,
 	.input = do_input,

@@ -94,6 +94,11 @@ void live_free_all(struct member *member)
 		live_free(member->execs);
 }
 
+uint64_t live_written(const struct live *live)
+{
+	return live->row->output_bytes;
+}
+
 size_t live_count(const struct member *member)
 {
 	size_t count = 0;
