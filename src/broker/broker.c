@@ -190,6 +190,7 @@ static int start_loop(struct broker *broker, struct err *err)
 	if (control_start(&broker->control, err) < 0 ||
 	    supervise_start(&broker->supervise, err) < 0)
 		return -1;
+	egress_start(&broker->egress);
 	return refresh_host_image(broker, err);
 }
 
@@ -198,6 +199,7 @@ static void broker_done(struct broker *broker)
 	if (broker->loop) {
 		supervise_done(&broker->supervise);
 		control_done(&broker->control);
+		egress_done(&broker->egress);
 		line_close(&broker->line);
 		job_free_all(broker);
 	}
@@ -224,6 +226,7 @@ static int serve(struct broker *broker, const struct start *start, int starter_s
 	line_init(&broker->line, broker);
 	control_init(&broker->control, broker);
 	supervise_init(&broker->supervise, broker, starter_sock, start->log_level);
+	egress_init(&broker->egress, broker);
 	slots_init(&broker->slots, -1, "");
 	(void)umask(022);
 	raise_nofile();
@@ -273,7 +276,9 @@ static int read_config(struct site *site, const char *log_level, struct err *err
 	if (r == 0 && geteuid() == 0)
 		r = userdb_for_daemon(config.daemon_user, config.has_daemon_user, &site->daemon,
 		                      err);
-	if (r == 0)
+	if (r == 0) {
+		strings_copy(&site->resolvers, &config.resolvers);
+	}
 		log_setup("broker", level);
 	config_done(&config);
 	return r;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "broker/control.h"
+#include "broker/egress.h"
 #include "broker/grant.h"
 #include "broker/job.h"
 #include "broker/line.h"
@@ -28,6 +29,7 @@ struct broker {
 	struct line line; /* to cloched */
 	struct supervise supervise;
 	struct control control;
+	struct egress egress;
 	bool is_stopping; /* no new sandbox */
 	bool purges;      /* nothing of the state directory is wanted any more */
 };

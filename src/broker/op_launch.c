@@ -147,7 +147,7 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 }
 
 /* In the order of enum keeper_fd. */
-static void put_fds(const struct launching *launching, int result, struct wire_out *out)
+static void put_fds(const struct launching *launching, int result, int dialer, struct wire_out *out)
 {
 	const struct site *site = &launching->broker->site;
 	wire_put_fd(out, result);
@@ -155,6 +155,7 @@ static void put_fds(const struct launching *launching, int result, struct wire_o
 	wire_put_fd(out, site->state.run_fd);
 	wire_put_fd(out, site->program_fd);
 	wire_put_fd(out, site->templates_fd);
+	wire_put_fd(out, dialer);
 	for (size_t i = 0; i < launching->meta.layer_count; i++)
 		wire_put_fd(out, launching->layers[i]);
 	wish_mounts_put_fds(&launching->mounts, out);
@@ -226,10 +227,17 @@ static int send_slot(struct launching *launching, struct err *err)
 	memcpy(job->sandbox, launching->id, strlen(launching->id) + 1);
 	job->slot = launching->meta.slot;
 	job->keep_files = !launching->is_new;
+	/* What it may reach is said anew for each start. */
+	(void)unlinkat(launching->box, "egress", 0);
+	auto_close int dialer = egress_socket(&broker->egress, launching->id, err);
+	if (dialer < 0) {
+		job_free(job);
+		return -1;
+	}
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_SLOT, 1);
 	put_slot(launching, &out);
-	put_fds(launching, job->child_sock, &out);
+	put_fds(launching, job->child_sock, dialer, &out);
 	return job_send(job, &broker->launch, &out, LAUNCH_MS, on_launched, err);
 }
 

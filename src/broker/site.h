@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "broker/state.h"
 #include "broker/userdb.h"
+#include "model/strings.h"
 #include "os/cgroup.h"
 #include "os/disk.h"
 
@@ -25,6 +26,7 @@ struct site {
 	enum disk_backend disk_backend; /* what `auto` means here, found by trying */
 	int cloched_fd;                 /* O_PATH of cloched, to execute */
 	char host_layer[33];            /* id of the host image's layer */
+	struct strings resolvers;       /* of config.toml; empty: those of /etc/resolv.conf */
 };
 
 void site_init(struct site *site);

@@ -21,8 +21,10 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "init/probe.h"
 #include "init/spawn.h"
 #include "init/walls.h"
+#include "init/who.h"
 #include "os/caps.h"
 #include "os/proc.h"
 #include "os/seccomp.h"
@@ -289,6 +291,26 @@ static void on_spawn_dead(struct init *init, const struct wire_msg *msg, struct 
 		(void)kill(init->spawner, SIGKILL);
 }
 
+static void on_who(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	char name[WHO_NAME];
+	pid_t pid;
+	if (!who_has(str_eq(wire_str(msg, FIELD_PROTO, ""), "tcp"),
+	             (uint16_t)wire_u64(msg, FIELD_PORT, 0),
+	             (uint16_t)wire_u64(msg, FIELD_NUMBER, 0), &pid, name))
+		return;
+	wire_put_str(out, FIELD_PROGRAM, name);
+	wire_put_u64(out, FIELD_PID, (uint64_t)pid);
+}
+
+static void on_probe(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	struct err err = {0};
+	if (probe_run(wire_str(msg, FIELD_ADDRESS, ""), (uint16_t)wire_u64(msg, FIELD_PORT, 0),
+	              wire_str(msg, FIELD_HOST, ""), wire_str(msg, FIELD_ENTRY, ""), &err) < 0)
+		wire_put_err(out, &err);
+}
+
 static const struct {
 	enum wire_type type;
 	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
@@ -296,6 +318,7 @@ static const struct {
 	{WIRE_I_KILL_TREE, on_kill_tree}, {WIRE_I_KILL_STRAYS, on_kill_strays},
 	{WIRE_I_SIGNAL, on_signal_group}, {WIRE_I_SIGNAL_ALL, on_signal_all},
 	{WIRE_I_SPAWN_ON, on_spawn_on},   {WIRE_I_SPAWN_DEAD, on_spawn_dead},
+	{WIRE_I_WHO, on_who},             {WIRE_I_PROBE, on_probe},
 };
 
 static void answer(struct init *init, const struct wire_msg *msg)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "keeper/uplink.h"
 #include "os/path.h"
 
 enum { AGENT_ID = 1000, PASSWD_MAX = 1024 * 1024 };
@@ -128,7 +129,9 @@ static int fill_etc(int etc, const char *hostname, uid_t root_id)
 {
 	int r = put_hostname(etc, hostname, root_id, put_file);
 	if (r >= 0)
-		r = put_file(etc, "resolv.conf", "# no network: nothing resolves here\n", root_id);
+		r = put_file(etc, "resolv.conf",
+		             "nameserver " UPLINK_GATEWAY_V4 "\noptions timeout:3 attempts:2\n",
+		             root_id);
 	if (r >= 0)
 		r = add_account(etc, "passwd", "agent:x:1000:1000:agent:/home/agent:/bin/sh\n");
 	if (r >= 0)

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "keeper/uplink.h"
 #include "os/caps.h"
 #include "os/mount.h"
 #include "os/ns.h"
@@ -180,9 +181,11 @@ int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, s
 	int r = empty_root();
 	if (r < 0)
 		return err_sys(err, -r, "empty the keeper's root");
-	r = ns_unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
+	r = uplink_leave();
+	if (r >= 0)
+		r = ns_unshare(CLONE_NEWIPC | CLONE_NEWUTS);
 	if (r < 0)
-		return err_sys(err, -r, "leave the host's network");
+		return err_sys(err, -r, "leave the network");
 	r = caps_no_new_privs();
 	if (r >= 0)
 		r = wall_off(rules,

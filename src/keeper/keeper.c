@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "keeper/network.h"
 #include "keeper/procdev.h"
 #include "keeper/state.h"
 
@@ -38,6 +39,7 @@ void keeper_warm(void)
 {
 	if (cgroup_detect(&warm_layout) < 0)
 		warm_layout = (struct cgroup_layout){0};
+	uplink_warm();
 	procdev_warm();
 	is_warm = true;
 }
@@ -59,11 +61,29 @@ int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err
 	if (keeper->launch.control[0] < 0)
 		return err_set(err, ERR_CONFLICT, "the sandbox is ending");
 	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
-	struct wire_msg msg;
-	if (wire_call(keeper->launch.control[0], out, bytes, INIT_ANSWER_MS, &msg, err) < 0)
-		return err_wrap(err, "ask init");
-	wire_msg_done(&msg);
-	return 0;
+	struct pollfd ready = {.fd = keeper->launch.control[0], .events = POLLIN};
+	uint64_t until = io_boot_ms() + INIT_ANSWER_MS;
+	int r = wire_send(ready.fd, out);
+	while (r >= 0) {
+		struct wire_msg msg;
+		uint64_t now = io_boot_ms();
+		int n = poll(&ready, 1, now < until ? (int)(until - now) : 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		r = n <= 0 ? -ETIMEDOUT : wire_recv(ready.fd, bytes, LIMIT_WIRE_BYTES, &msg);
+		if (r == 0)
+			return err_set(err, ERR_UNAVAILABLE, "ask init: it is gone");
+		if (r < 0)
+			break;
+		bool is_ours = msg.request == keeper->init_request;
+		int refused = is_ours ? wire_get_err(&msg, err) : 0;
+		if (!is_ours)
+			network_init_said(keeper, &msg); /* asked before, without waiting */
+		wire_msg_done(&msg);
+		if (is_ours)
+			return refused < 0 ? err_wrap(err, "ask init") : 0;
+	}
+	return err_sys(err, -r, "ask init");
 }
 
 /* --- limits and deadlines --- */
@@ -227,11 +247,17 @@ static void on_spawn(struct loop_source *source, uint32_t events, void *ctx)
 	(void)!wire_send(keeper->launch.control[0], &out); /* a dead init shows by its pidfd */
 }
 
-/* Init says nothing unasked; a closed socket is its end, which the pidfd reports better. */
+/* Answers to what was asked without waiting; a closed socket is its end, which the pidfd reports
+ * better. */
 static void on_control(struct loop_source *source, uint32_t events, void *ctx)
 {
 	struct keeper *keeper = ctx;
-	if (events & (EPOLLHUP | EPOLLERR))
+	struct wire_msg msg;
+	int r = events & EPOLLIN ? wire_recv(source->fd, keeper->bytes, LIMIT_WIRE_BYTES, &msg) : 0;
+	if (r > 0) {
+		network_init_said(keeper, &msg);
+		wire_msg_done(&msg);
+	} else if (r != -EAGAIN && r != -EINTR) {
 		loop_remove(&keeper->control);
 }
 
@@ -281,6 +307,7 @@ static void say_gone(struct keeper *keeper)
 	wire_put_u64(&out, FIELD_METER_UPTIME_MS, io_boot_ms() - keeper->started_boot_ms);
 	wire_put_u64(&out, FIELD_METER_OUTPUT, keeper->output_bytes);
 	serve_send(keeper, NULL, &out);
+	network_put_sums(keeper, &out);
 	serve_drain(keeper);
 }
 
@@ -306,7 +333,7 @@ static int prepare_loop(struct keeper *keeper)
 	int r = loop_add(keeper->loop, &keeper->init, keeper->launch.init_pidfd, EPOLLIN,
 	                 on_init_exit, keeper);
 	if (r >= 0)
-		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], 0,
+		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], EPOLLIN,
 		             on_control, keeper);
 	if (r >= 0)
 		r = loop_add(keeper->loop, &keeper->spawn, keeper->launch.spawn[0], EPOLLIN,
@@ -323,18 +350,33 @@ static int prepare_loop(struct keeper *keeper)
 }
 
 static int live(struct keeper *keeper)
+/* It runs from here on, or was never there. */
+static void on_network_ready(struct keeper *keeper, const struct err *err)
+{
+	if (err->code == ERR_OK) {
+		keeper->started_boot_ms = io_boot_ms();
+		report(keeper, NULL);
+		return;
+	}
+	report(keeper, err);
+	keeper->is_refused = true;
+	loop_stop(keeper->loop, 1);
+}
+
 {
 	int r = prepare_loop(keeper);
 	if (r < 0) {
+	if (r >= 0)
+		r = network_start(keeper, on_network_ready);
 		struct err err = {0};
 		(void)err_sys(&err, -r, "start the sandbox (loop)");
 		report(keeper, &err);
 		return 1;
 	}
-	keeper->started_boot_ms = io_boot_ms();
-	report(keeper, NULL);
 	(void)loop_run(keeper->loop); /* whatever ended it, the end is recorded */
 	if (!keeper->end_reason)
+	if (keeper->is_refused)
+		return 1;
 		keeper->end_reason = "lost";
 	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk,
 	             keeper->launch.rootfs.disk_fd);
@@ -349,6 +391,7 @@ static void keeper_done(struct keeper *keeper)
 	exec_done_all(keeper);
 	serve_done(keeper);
 	loop_timer_stop(&keeper->sample);
+	network_done(keeper);
 	loop_timer_stop(&keeper->deadline);
 	loop_timer_stop(&keeper->stop);
 	loop_remove(&keeper->control);

@@ -15,6 +15,7 @@ enum keeper_fd {
 	KEEPER_FD_RUN,       /* run/, where <id>.sock is made */
 	KEEPER_FD_PROGRAM,   /* the sealed copy of this program that goes inside */
 	KEEPER_FD_TEMPLATES, /* templates/, where empty loop images are kept */
+	KEEPER_FD_DIALER,    /* on which connections are asked for */
 	KEEPER_FD_LAYERS,    /* first layer, lowest first */
 	/* Of a BIND message, after RUN: the first mount. */
 	KEEPER_FD_BIND_MOUNTS = KEEPER_FD_PROGRAM,

@@ -22,10 +22,10 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "keeper/denials.h"
 #include "keeper/isolate.h"
 #include "os/caps.h"
 #include "os/landlock.h"
-#include "os/netlink.h"
 #include "os/ns.h"
 #include "os/path.h"
 #include "os/proc.h"
@@ -234,14 +234,24 @@ static int step_sockets(struct launch *launch, struct err *err)
 	return r < 0 ? err_sys(err, -r, "make the sockets to init") : 0;
 }
 
+/* The child is born into it; the last step takes the keeper out again. */
+static int step_network(struct launch *launch, struct err *err)
+{
+	int r = denials_make(&launch->uplink.denials_mount, &launch->uplink.denials);
+	if (r < 0)
+		return err_sys(err, -r, "make the file of denials");
+	launch->rootfs.denials_fd = launch->uplink.denials_mount;
+	r = uplink_set_up(&launch->uplink);
+	/* Without it policies are refused by name, and nothing leaves. */
+	note(launch, "egress=%s", launch->uplink.is_up ? "tproxy" : "absent");
+	return r < 0 ? err_sys(err, -r, "make the network namespace") : 0;
+}
+
 /* The child: everything from here to exec. Reports a failure over the control socket. */
 static int become_init(struct launch *launch, struct err *err)
 {
 	if (rootfs_enter(&launch->rootfs, err) < 0)
 		return -1;
-	int r = netlink_loopback_up();
-	if (r < 0)
-		return err_sys(err, -r, "bring up the loopback interface");
 	if (sethostname(launch->slot->hostname, strlen(launch->slot->hostname)) < 0)
 		return err_sys(err, errno, "set the hostname");
 	return isolate_init(launch->slot, launch->userns, launch->control[1], launch->spawn[1],
@@ -263,8 +273,7 @@ static NORETURN void child(struct launch *launch)
 
 static int step_clone(struct launch *launch, struct err *err)
 {
-	uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
-	                 CLONE_NEWCGROUP;
+	uint64_t flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 	launch->init_pid = ns_clone(flags | CLONE_NEWTIME, -1, &launch->init_pidfd);
 	bool has_time = launch->init_pid != -EINVAL && launch->init_pid != -EPERM;
 	if (!has_time)
@@ -354,8 +363,8 @@ static const struct {
 	{"identity", step_identity}, {"cgroup", step_cgroup},   {"landlock", step_landlock},
 	{"disk", step_disk},         {"output", step_output},   {"socket", step_socket},
 	{"userns", step_userns},     {"sources", step_sources}, {"sockets", step_sockets},
-	{"clone", step_clone},       {"ready", step_ready},     {"move", step_move},
-	{"isolate", step_isolate},
+	{"network", step_network},   {"clone", step_clone},     {"ready", step_ready},
+	{"move", step_move},         {"isolate", step_isolate},
 };
 
 void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout)
@@ -370,6 +379,7 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 	                          .rootfs = {.disk_fd = -1, .dev_fd = -1},
 	                          .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
+	uplink_init(&launch->uplink);
 	for (size_t i = 0; i < ARRAY_LEN(launch->work_door.procs); i++)
 		launch->work_door.procs[i] = -1;
 }
@@ -382,6 +392,7 @@ void launch_done(struct launch *launch)
 	              &launch->rootfs.dev_fd};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
+	uplink_done(&launch->uplink);
 	cgroup_done(&launch->cgroup);
 	cgroup_close_door(&launch->work_door);
 }

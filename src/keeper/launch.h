@@ -11,9 +11,10 @@
 #include "base/err.h"
 #include "keeper/rootfs.h"
 #include "keeper/slot.h"
+#include "keeper/uplink.h"
 #include "os/cgroup.h"
 
-enum { LAUNCH_MECHANISMS = 12 };
+enum { LAUNCH_MECHANISMS = 16 };
 
 struct launch {
 	struct slot *slot;
@@ -26,6 +27,7 @@ struct launch {
 	int listener;             /* run/<id>.sock, kept */
 	int control[2], spawn[2]; /* [0] ours, kept; [1] init's */
 	struct rootfs rootfs;     /* its disk is kept, for meters */
+	struct uplink uplink;     /* kept: what leaves comes here */
 	pid_t init_pid;
 	int init_pidfd;
 	char mechanisms[LAUNCH_MECHANISMS][64]; /* name=value, what is in force */

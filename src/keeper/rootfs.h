@@ -19,7 +19,8 @@ struct rootfs {
 	bool can_idmap;    /* real root: the kernel lets us idmap the layers */
 	int disk_fd;       /* detached mount that holds upper/ and work/; owned by the caller */
 	bool is_disk_idmapped;
-	int dev_fd; /* detached; -1: none at hand. Owned by the caller */
+	int dev_fd;     /* detached; -1: none at hand. Owned by the caller */
+	int denials_fd; /* the file of denials, detached; owned by the caller */
 };
 
 /* What a disk that lasts starts with. */

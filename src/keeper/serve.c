@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "keeper/network.h"
 #include "keeper/state.h"
 
 enum {
@@ -47,6 +48,7 @@ static void conn_free(struct conn *conn)
 	}
 	exec_conn_gone(keeper, conn);
 	claim_conn_gone(keeper, conn);
+	network_conn_gone(keeper, conn);
 	/* A parked one belongs to the daemon that had it made: nobody else will ever claim it. */
 	if (!keeper->conns && keeper->slot.is_parked)
 		keeper_end(keeper, "unclaimed", 0);
@@ -133,6 +135,14 @@ void serve_error(struct keeper *keeper, struct conn *conn, uint64_t request, con
 	wire_begin(&out, WIRE_ERROR, request);
 	wire_put_err(&out, err);
 	serve_send(keeper, conn, &out);
+}
+
+bool serve_has_daemon(const struct keeper *keeper)
+{
+	const struct conn *conn = keeper->conns;
+	while (conn && !conn->is_daemon)
+		conn = conn->next;
+	return conn != NULL;
 }
 
 static bool is_anyone_full(const struct keeper *keeper)
@@ -299,6 +309,7 @@ static int on_meters(struct request *request, struct err *err)
 	meter_put(&keeper->meter, &request->out);
 	wire_put_u64(&request->out, FIELD_METER_UPTIME_MS, io_boot_ms() - keeper->started_boot_ms);
 	wire_put_u64(&request->out, FIELD_METER_OUTPUT, keeper->output_bytes);
+	network_put_sums(keeper, &request->out);
 	return 0;
 }
 
@@ -348,8 +359,32 @@ static int on_forget(struct request *request, struct err *err)
 	return 0;
 }
 
+static int on_policy(struct request *request, struct err *err)
+{
+	int r = network_policy(request->keeper, request->conn, request->msg, err);
+	request->is_later = r > 0;
+	return r;
+}
+
+static int on_net(struct request *request, struct err *err)
+{
+	network_put(request->keeper, request->conn, request->msg->request, &request->out);
+	return 0;
+}
+
+static int on_answer(struct request *request, struct err *err)
+{
+	return network_answer(request->keeper, request->msg, err);
+}
+
+static int on_dialer(struct request *request, struct err *err)
+{
+	return network_dialer(request->keeper, request->conn, request->msg, err);
+}
+
 static int on_hello(struct request *request, struct err *err)
 {
+	request->conn->is_daemon = true;
 	wire_put_u64(&request->out, FIELD_VERSION_MIN, WIRE_VERSION);
 	wire_put_u64(&request->out, FIELD_VERSION_MAX, WIRE_VERSION);
 	wire_put_str(&request->out, FIELD_ROLE, "keeper");
@@ -366,7 +401,8 @@ static const struct {
 	{WIRE_K_ATTACH, on_attach}, {WIRE_K_ACK, on_ack},           {WIRE_K_EXECS, on_execs},
 	{WIRE_K_METERS, on_meters}, {WIRE_K_DEADLINE, on_deadline}, {WIRE_K_STOP, on_stop},
 	{WIRE_K_FORGET, on_forget}, {WIRE_K_CLAIM, on_claim},       {WIRE_K_BIND, on_bind},
-	{WIRE_K_BOUND, on_bound},   {WIRE_K_DISK, on_disk},
+	{WIRE_K_BOUND, on_bound},   {WIRE_K_DISK, on_disk},         {WIRE_K_POLICY, on_policy},
+	{WIRE_K_NET, on_net},       {WIRE_K_ANSWER, on_answer},     {WIRE_K_DIALER, on_dialer},
 };
 
 static void dispatch(struct conn *conn, const struct wire_msg *msg)

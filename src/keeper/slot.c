@@ -27,6 +27,7 @@ static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err
 	slot->run_dir = wire_take_fd(msg, KEEPER_FD_RUN);
 	slot->program = wire_take_fd(msg, KEEPER_FD_PROGRAM);
 	slot->templates = wire_take_fd(msg, KEEPER_FD_TEMPLATES);
+	slot->dialer = wire_take_fd(msg, KEEPER_FD_DIALER);
 	for (size_t i = 0; i < layers; i++)
 		slot->layers[slot->layer_count++] = wire_take_fd(msg, KEEPER_FD_LAYERS + i);
 	take_mounts(msg, KEEPER_FD_LAYERS + layers, mounts, slot);
@@ -110,8 +111,12 @@ static int parse_hostname(const struct wire_msg *msg, const char *otherwise, str
 
 int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 {
-	*ret = (struct slot){
-		.result = -1, .sandbox_dir = -1, .run_dir = -1, .program = -1, .templates = -1};
+	*ret = (struct slot){.result = -1,
+	                     .sandbox_dir = -1,
+	                     .run_dir = -1,
+	                     .program = -1,
+	                     .templates = -1,
+	                     .dialer = -1};
 	if (take_sources(msg, ret, err) < 0)
 		return -1;
 	if (parse_identity(msg, ret, err) < 0 || parse_hostname(msg, "cloche", ret, err) < 0)
@@ -132,8 +137,12 @@ int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 int slot_parse_bind(struct wire_msg *msg, struct slot *ret, struct err *err)
 {
 	size_t mounts = wire_count(msg, FIELD_MOUNT);
-	*ret = (struct slot){
-		.result = -1, .sandbox_dir = -1, .run_dir = -1, .program = -1, .templates = -1};
+	*ret = (struct slot){.result = -1,
+	                     .sandbox_dir = -1,
+	                     .run_dir = -1,
+	                     .program = -1,
+	                     .templates = -1,
+	                     .dialer = -1};
 	ret->disk.loop_template_fd = -1;
 	if (mounts > LIMIT_MOUNTS || msg->fd_count != KEEPER_FD_BIND_MOUNTS + mounts)
 		return err_set(err, ERR_PROTOCOL, "bind: %zu mounts with %zu fds", mounts,
@@ -180,4 +189,5 @@ void slot_done(struct slot *slot)
 	fd_closep(&slot->result);
 	fd_closep(&slot->sandbox_dir);
 	fd_closep(&slot->run_dir);
+	fd_closep(&slot->dialer);
 }

@@ -34,9 +34,9 @@ struct slot {
 	uint64_t nofile;
 	uint64_t nproc; /* processes of one user; the next best where no cgroup counts them */
 	uint64_t output_rate;
-	uint64_t deadline_ms;                                 /* CLOCK_BOOTTIME, 0 = none */
-	int result, sandbox_dir, run_dir, program, templates; /* owned */
-	int layers[LIMIT_LAYERS];                             /* owned, lowest first */
+	uint64_t deadline_ms;                                         /* CLOCK_BOOTTIME, 0 = none */
+	int result, sandbox_dir, run_dir, program, templates, dialer; /* owned */
+	int layers[LIMIT_LAYERS];                                     /* owned, lowest first */
 	size_t layer_count;
 	struct slot_mount *mounts;
 	size_t mount_count;

@@ -1,7 +1,8 @@
 /*
  * The running keeper, shared by its own files: keeper.c (life), serve.c (daemon connections),
  * exec.c and relay.c (commands and their streams), claim.c (of a parked one), meter.c (usage and
- * limits), sampled.c (a disk without a limit of its own). One thread, one loop.
+ * limits), sampled.c (a disk without a limit of its own), network.c (what leaves). One thread, one
+ * loop.
  */
 #pragma once
 
@@ -20,8 +21,9 @@ struct keeper;
 struct conn {
 	struct conn *next;
 	struct keeper *keeper;
-	int sock;     /* owned */
-	bool is_root; /* the other side is */
+	int sock;       /* owned */
+	bool is_root;   /* the other side is */
+	bool is_daemon; /* it said hello */
 	struct loop_source source;
 	struct packet *first, *last; /* not yet sent */
 	size_t queued_bytes;
@@ -103,10 +105,12 @@ struct keeper {
 	uint64_t init_request; /* numbers of our requests to init */
 	uint64_t output_bytes;
 	uint64_t started_boot_ms;
-	struct conn *binder;    /* changes the parked sandbox just now; NULL: nobody */
-	bool is_bound;          /* it was changed, once */
-	const char *end_reason; /* set once, when the end begins */
-	uint64_t grace_ms;      /* of that end */
+	struct network *network; /* NULL: this kernel can carry no policies */
+	struct conn *binder;     /* changes the parked sandbox just now; NULL: nobody */
+	bool is_refused;         /* it never became ready */
+	bool is_bound;           /* it was changed, once */
+	const char *end_reason;  /* set once, when the end begins */
+	uint64_t grace_ms;       /* of that end */
 };
 
 /* keeper.c */
@@ -145,6 +149,8 @@ void serve_done(struct keeper *keeper);
 /* To one connection or (conn NULL) to all; queued when the socket is full. */
 void serve_send(struct keeper *keeper, struct conn *conn, struct wire_out *out);
 void serve_error(struct keeper *keeper, struct conn *conn, uint64_t request, const struct err *err);
+/* A daemon listens to notifications. */
+bool serve_has_daemon(const struct keeper *keeper);
 /* Tries to deliver K_OUTPUT for every exec that has news. */
 void serve_flush_output(struct keeper *keeper);
 /* Last chance before exit: empties the queues, waiting briefly. */

@@ -1,6 +1,8 @@
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -8,14 +10,46 @@
 #include "harness/test.h"
 #include "wire/wire.h"
 
-#define BOX "sb_00000000000000000001"
+#define BOX   "sb_00000000000000000001"
+#define OTHER "sb_00000000000000000002"
 
 struct fixture {
 	struct dialer dialer;
+	int keeper; /* our end of BOX's socket */
 	int listener;
 	uint16_t port;
 	uint8_t *bytes;
 };
+
+static enum err_code call(struct fixture *f, int sock, struct wire_out *out, int *ret_fd)
+{
+	struct wire_msg answer;
+	struct err err = {0};
+	int r = wire_call(sock, out, f->bytes, 10000, &answer, &err);
+	wire_done(out);
+	if (r < 0)
+		return err.code;
+	int fd = wire_take_fd(&answer, 0);
+	wire_msg_done(&answer);
+	if (ret_fd)
+		*ret_fd = fd;
+	else if (fd >= 0)
+		close(fd);
+	return ERR_OK;
+}
+
+static int add_keeper(struct fixture *f, const char *sandbox)
+{
+	int pair[2];
+	struct wire_out out;
+	CHECK_INT(wire_pair(pair), 0);
+	wire_begin(&out, WIRE_D_KEEPER, 1);
+	wire_put_str(&out, FIELD_SANDBOX, sandbox);
+	wire_put_fd(&out, pair[1]);
+	CHECK_INT(call(f, f->dialer.sock, &out, NULL), ERR_OK);
+	close(pair[1]);
+	return pair[0];
+}
 
 static void setup(struct fixture *f)
 {
@@ -30,31 +64,17 @@ static void setup(struct fixture *f)
 	f->port = ntohs(addr.sin_port);
 	dialer_init(&f->dialer);
 	CHECK_INT(dialer_start(&f->dialer, &err), 0);
-	CHECK_INT(dialer_start(&f->dialer, &err), 0); /* it runs: the same one */
+	f->keeper = add_keeper(f, BOX);
 }
 
 static void teardown(struct fixture *f)
 {
+	pid_t pid = f->dialer.pid;
 	dialer_stop(&f->dialer);
+	close(f->keeper);
+	CHECK_INT(waitpid(pid, NULL, 0), pid); /* nobody needs it any more */
 	close(f->listener);
 	mem_freep(&f->bytes);
-}
-
-static enum err_code call(struct fixture *f, struct wire_out *out, int *ret_fd)
-{
-	struct wire_msg answer;
-	struct err err = {0};
-	int r = wire_call(f->dialer.sock, out, f->bytes, 10000, &answer, &err);
-	wire_done(out);
-	if (r < 0)
-		return err.code;
-	int fd = wire_take_fd(&answer, 0);
-	wire_msg_done(&answer);
-	if (ret_fd)
-		*ret_fd = fd;
-	else if (fd >= 0)
-		close(fd);
-	return ERR_OK;
 }
 
 static enum err_code set_policy(struct fixture *f, uint64_t generation, const char *cidr)
@@ -65,37 +85,47 @@ static enum err_code set_policy(struct fixture *f, uint64_t generation, const ch
 	wire_put_u64(&out, FIELD_GENERATION, generation);
 	if (cidr)
 		wire_put_str(&out, FIELD_CIDR, cidr);
-	return call(f, &out, NULL);
+	return call(f, f->dialer.sock, &out, NULL);
+}
+
+static enum err_code dial_on(struct fixture *f, int sock, uint64_t generation, const char *address,
+                             uint64_t port, int *ret_fd)
+{
+	struct wire_out out;
+	wire_begin(&out, WIRE_D_DIAL, 2);
+	wire_put_u64(&out, FIELD_GENERATION, generation);
+	wire_put_str(&out, FIELD_ADDRESS, address);
+	wire_put_u64(&out, FIELD_PORT, port);
+	return call(f, sock, &out, ret_fd);
 }
 
 static enum err_code dial(struct fixture *f, uint64_t generation, const char *address,
                           uint64_t port, int *ret_fd)
 {
-	struct wire_out out;
-	wire_begin(&out, WIRE_D_DIAL, 2);
-	wire_put_str(&out, FIELD_SANDBOX, BOX);
-	wire_put_u64(&out, FIELD_GENERATION, generation);
-	wire_put_str(&out, FIELD_ADDRESS, address);
-	wire_put_u64(&out, FIELD_PORT, port);
-	wire_put_u64(&out, FIELD_TIMEOUT_MS, 2000);
-	return call(f, &out, ret_fd);
+	return dial_on(f, f->keeper, generation, address, port, ret_fd);
+}
+
+static void check_connected(struct fixture *f, int fd)
+{
+	char got = 0;
+	struct pollfd ready = {.fd = fd, .events = POLLOUT};
+	int peer = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
+	CHECK_INT(poll(&ready, 1, 5000), 1);
+	CHECK_INT(write(fd, "x", 1), 1);
+	CHECK_INT(read(peer, &got, 1), 1);
+	CHECK_INT(got, 'x');
+	close(peer);
+	close(fd);
 }
 
 TEST(a_granted_address_is_connected)
 {
 	struct fixture f;
 	int fd = -1;
-	char got = 0;
 	setup(&f);
 	CHECK_INT(set_policy(&f, 1, "127.0.0.0/8"), ERR_OK);
 	CHECK_INT(dial(&f, 1, "127.0.0.1", f.port, &fd), ERR_OK);
-	CHECK(fd >= 0);
-	int peer = accept4(f.listener, NULL, NULL, SOCK_CLOEXEC);
-	CHECK_INT(write(fd, "x", 1), 1);
-	CHECK_INT(read(peer, &got, 1), 1);
-	CHECK_INT(got, 'x');
-	close(peer);
-	close(fd);
+	check_connected(&f, fd);
 	teardown(&f);
 }
 
@@ -129,6 +159,23 @@ TEST(an_old_policy_dials_nothing)
 	teardown(&f);
 }
 
+TEST(who_asks_is_the_socket)
+{
+	struct fixture f;
+	setup(&f);
+	int other = add_keeper(&f, OTHER);
+	CHECK_INT(set_policy(&f, 1, "127.0.0.0/8"), ERR_OK);
+	CHECK_INT(dial_on(&f, other, 1, "127.0.0.1", f.port, NULL), ERR_FORBIDDEN);
+	/* A keeper gives no orders. */
+	struct wire_out out;
+	wire_begin(&out, WIRE_D_POLICY, 3);
+	wire_put_str(&out, FIELD_SANDBOX, OTHER);
+	wire_put_u64(&out, FIELD_GENERATION, 1);
+	CHECK_INT(call(&f, other, &out, NULL), ERR_PROTOCOL);
+	close(other);
+	teardown(&f);
+}
+
 TEST(nonsense_is_refused)
 {
 	struct fixture f;
@@ -140,18 +187,45 @@ TEST(nonsense_is_refused)
 	CHECK_INT(dial(&f, 1, "127.0.0.1", 0, NULL), ERR_INVALID);
 	CHECK_INT(dial(&f, 1, "127.0.0.1", 65536, NULL), ERR_INVALID);
 	wire_begin(&out, WIRE_OP_LAUNCH, 3);
-	CHECK_INT(call(&f, &out, NULL), ERR_PROTOCOL);
+	CHECK_INT(call(&f, f.dialer.sock, &out, NULL), ERR_PROTOCOL);
+	wire_begin(&out, WIRE_D_RESOLVERS, 3);
+	wire_put_str(&out, FIELD_ENTRY, "localhost\t53");
+	CHECK_INT(call(&f, f.dialer.sock, &out, NULL), ERR_INVALID);
 	teardown(&f);
 }
 
-TEST(a_closed_port_is_an_answer)
+TEST(resolvers_are_the_operator_s)
 {
 	struct fixture f;
+	struct wire_out out;
+	int fd = -1;
+	char entry[32];
+	setup(&f);
+	(void)snprintf(entry, sizeof(entry), "127.0.0.1\t%u", f.port);
+	wire_begin(&out, WIRE_D_RESOLVERS, 3);
+	wire_put_str(&out, FIELD_ENTRY, entry);
+	CHECK_INT(call(&f, f.dialer.sock, &out, NULL), ERR_OK);
+	wire_begin(&out, WIRE_D_RESOLVE, 4);
+	CHECK_INT(call(&f, f.keeper, &out, NULL), ERR_FORBIDDEN); /* no policy */
+	CHECK_INT(set_policy(&f, 1, NULL), ERR_OK);
+	wire_begin(&out, WIRE_D_RESOLVE, 5);
+	CHECK_INT(call(&f, f.keeper, &out, &fd), ERR_OK);
+	check_connected(&f, fd);
+	wire_begin(&out, WIRE_D_RESOLVE, 6);
+	wire_put_u64(&out, FIELD_NUMBER, 1);
+	CHECK_INT(call(&f, f.keeper, &out, NULL), ERR_NOT_FOUND);
+	teardown(&f);
+}
+
+TEST(it_outlives_the_broker_for_its_keepers)
+{
+	struct fixture f;
+	int fd = -1;
 	setup(&f);
 	CHECK_INT(set_policy(&f, 1, "127.0.0.0/8"), ERR_OK);
-	close(f.listener);
-	f.listener = -1;
-	CHECK_INT(dial(&f, 1, "127.0.0.1", f.port, NULL), ERR_UNAVAILABLE);
-	f.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	close(f.dialer.sock);
+	f.dialer.sock = -1;
+	CHECK_INT(dial(&f, 1, "127.0.0.1", f.port, &fd), ERR_OK);
+	check_connected(&f, fd);
 	teardown(&f);
 }

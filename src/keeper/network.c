@@ -1,0 +1,409 @@
+/*
+ * Who runs this: the keeper, without any right. Bytes looked at: policies of the daemon (through
+ * policy_parse), answers of our own init, and through the gateway whatever a sandbox sends.
+ *
+ * A policy is in force before it is proved: the proof is an attempt from inside at an address and a
+ * name that no policy allows, and if either is not refused here, nothing is allowed any more.
+ */
+#include "keeper/network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "keeper/denials.h"
+#include "keeper/gateway.h"
+#include "keeper/state.h"
+
+/* TOKEN_BIT tells requests of ours to init from those of keeper.c. */
+#define TOKEN_BIT (UINT64_C(1) << 63)
+#define PROBE_BIT (UINT64_C(1) << 62)
+
+enum {
+	PROBE_MS = 3000,
+	KEPT_MOST = 256, /* decisions kept for a daemon that is away */
+	HAND_ON_MS = 500,
+	ASK_MS = 120 * 1000,
+};
+
+struct kept {
+	struct kept *next;
+	struct decision decision;
+};
+
+struct network {
+	struct keeper *keeper;
+	struct gateway gateway;
+	void (*on_ready)(struct keeper *keeper, const struct err *err);
+	/* The proof under way: who waits for it. */
+	struct conn *prover;
+	uint64_t prover_request;
+	bool is_proving;
+	uint64_t probe_number;
+	struct loop_timer late;
+	struct kept *kept, **kept_end;
+	size_t kept_count;
+	uint64_t lost; /* decisions beyond what is kept */
+	struct loop_timer hand_on;
+};
+
+/* --- telling --- */
+
+static void put_decision(const struct decision *decision, struct wire_out *out)
+{
+	char address[ADDR_TEXT];
+	addr_format(address, sizeof(address), &decision->to.addr);
+	wire_put_str(out, FIELD_VERDICT, decision_verdict_name(decision->verdict));
+	wire_put_str(out, FIELD_PROTO, decision_proto_name(decision->proto));
+	if (decision->host[0] != '\0')
+		wire_put_str(out, FIELD_HOST, decision->host);
+	/* The address of a question is that of whatever resolver the program believes in. */
+	if (decision->proto != DECISION_DNS || decision->to.port == 0)
+		wire_put_str(out, FIELD_ADDRESS, address);
+	wire_put_u64(out, FIELD_PORT, decision->to.port);
+	if (decision->program[0] != '\0') {
+		wire_put_str(out, FIELD_PROGRAM, decision->program);
+		wire_put_u64(out, FIELD_PID, decision->pid);
+	}
+	wire_put_str(out, FIELD_RULE, decision->rule);
+	if (decision->remedy[0] != '\0')
+		wire_put_str(out, FIELD_REMEDY, decision->remedy);
+	wire_put_u64(out, FIELD_GENERATION, decision->generation);
+	wire_put_u64(out, FIELD_COUNT, decision->count);
+	wire_put_u64(out, FIELD_SENT, decision->sent);
+	wire_put_u64(out, FIELD_RECEIVED, decision->received);
+	wire_put_u64(out, FIELD_STARTED_MS, decision->at_ms);
+}
+
+static void send_decision(struct keeper *keeper, const struct decision *decision)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_DECISION, 0);
+	put_decision(decision, &out);
+	serve_send(keeper, NULL, &out);
+}
+
+static void on_hand_on(struct loop_timer *timer, void *ctx);
+
+static void keep(struct network *network, const struct decision *decision)
+{
+	if (network->kept_count == KEPT_MOST) {
+		network->lost += decision->count;
+		return;
+	}
+	struct kept *kept = mem_new(struct kept);
+	kept->decision = *decision;
+	*network->kept_end = kept;
+	network->kept_end = &kept->next;
+	network->kept_count++;
+	if (network->kept_count == 1)
+		loop_timer_in(network->keeper->loop, &network->hand_on, HAND_ON_MS, on_hand_on,
+		              network);
+}
+
+static void tell_lost(struct network *network)
+{
+	struct decision lost = {.verdict = DECISION_DENY,
+	                        .count = network->lost,
+	                        .generation = network->gateway.generation,
+	                        .at_ms = io_real_ms()};
+	(void)snprintf(lost.rule, sizeof(lost.rule),
+	               "%llu decisions were made while nobody listened, and are lost",
+	               (unsigned long long)network->lost);
+	network->lost = 0;
+	send_decision(network->keeper, &lost);
+}
+
+static void drop_kept(struct network *network)
+{
+	struct kept *kept = network->kept;
+	network->kept = kept->next;
+	network->kept_count--;
+	if (!network->kept)
+		network->kept_end = &network->kept;
+	free(kept);
+}
+
+static void on_hand_on(struct loop_timer *timer, void *ctx)
+{
+	struct network *network = ctx;
+	while (serve_has_daemon(network->keeper) && network->kept) {
+		send_decision(network->keeper, &network->kept->decision);
+		drop_kept(network);
+	}
+	if (network->kept)
+		loop_timer_in(network->keeper->loop, timer, HAND_ON_MS, on_hand_on, network);
+	else if (network->lost > 0)
+		tell_lost(network);
+}
+
+static void on_tell(void *ctx, const struct decision *decision)
+{
+	struct network *network = ctx;
+	if (decision->verdict == DECISION_DENY)
+		denials_write(network->keeper->launch.uplink.denials, decision);
+	if (serve_has_daemon(network->keeper) && !network->kept)
+		send_decision(network->keeper, decision);
+	else
+		keep(network, decision);
+}
+
+static void on_ask(void *ctx, uint64_t number, const struct decision *decision)
+{
+	struct network *network = ctx;
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_ASK, 0);
+	wire_put_u64(&out, FIELD_ASK, number);
+	wire_put_u64(&out, FIELD_TIMEOUT_MS, ASK_MS);
+	put_decision(decision, &out);
+	serve_send(network->keeper, NULL, &out);
+	on_tell(network, decision);
+}
+
+/* Init looks into /proc inside; its answer comes to network_init_said. */
+static bool on_who(void *ctx, uint64_t token, const struct decision *decision)
+{
+	struct network *network = ctx;
+	int control = network->keeper->launch.control[0];
+	if (control < 0 || decision->from.port == 0)
+		return false;
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_WHO, TOKEN_BIT | token);
+	wire_put_str(&out, FIELD_PROTO, decision->proto == DECISION_TCP ? "tcp" : "udp");
+	wire_put_u64(&out, FIELD_PORT, decision->from.port);
+	wire_put_u64(&out, FIELD_NUMBER, decision->to.port);
+	return wire_send(control, &out) >= 0;
+}
+
+/* --- the proof --- */
+
+static void finish_proof(struct network *network, const struct err *err)
+{
+	struct keeper *keeper = network->keeper;
+	struct conn *prover = network->prover;
+	loop_timer_stop(&network->late);
+	network->is_proving = false;
+	network->prover = NULL;
+	if (err->code != ERR_OK) {
+		struct policy nothing;
+		policy_init(&nothing);
+		gateway_set_policy(&network->gateway, network->gateway.generation, &nothing);
+		log_error("the network policy is not in force, so nothing leaves",
+		          LOG_STR("sandbox", keeper->slot.id), LOG_ERR(err));
+	}
+	if (network->on_ready) {
+		network->on_ready(keeper, err);
+		network->on_ready = NULL;
+	}
+	if (!prover)
+		return;
+	if (err->code != ERR_OK) {
+		serve_error(keeper, prover, network->prover_request, err);
+		return;
+	}
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_OK, network->prover_request);
+	wire_put_u64(&out, FIELD_GENERATION, network->gateway.generation);
+	serve_send(keeper, prover, &out);
+}
+
+static void on_probe_late(struct loop_timer *timer, void *ctx)
+{
+	struct network *network = ctx;
+	struct err err = {0};
+	(void)gateway_probe_end(&network->gateway);
+	err_set(&err, ERR_INTERNAL, "the network policy could not be proved from inside in time");
+	finish_proof(network, &err);
+}
+
+static void on_probe_answer(struct network *network, const struct wire_msg *msg)
+{
+	struct err err = {0};
+	bool came_here = gateway_probe_end(&network->gateway);
+	if (wire_get_err(msg, &err) == 0 && !came_here)
+		err_set(&err, ERR_INTERNAL, "an attempt from inside did not come by the gateway");
+	finish_proof(network, &err);
+}
+
+static void prove(struct network *network)
+{
+	struct keeper *keeper = network->keeper;
+	const struct gateway_probe *probe = gateway_probe_begin(&network->gateway);
+	char address[ADDR_TEXT];
+	network->is_proving = true;
+	network->probe_number = PROBE_BIT | keeper_next_request(keeper);
+	if (!probe) {
+		/* Every address there is was granted by name: there is nothing to be refused. */
+		finish_proof(network, &(struct err){0});
+		return;
+	}
+	addr_format(address, sizeof(address), &probe->to.addr);
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_PROBE, network->probe_number);
+	wire_put_str(&out, FIELD_ADDRESS, address);
+	wire_put_u64(&out, FIELD_PORT, probe->to.port);
+	wire_put_str(&out, FIELD_HOST, probe->name);
+	wire_put_str(&out, FIELD_ENTRY, UPLINK_GATEWAY_V4);
+	loop_timer_in(keeper->loop, &network->late, PROBE_MS, on_probe_late, network);
+	if (wire_send(keeper->launch.control[0], &out) < 0)
+		loop_timer_in(keeper->loop, &network->late, 0, on_probe_late, network);
+}
+
+void network_init_said(struct keeper *keeper, const struct wire_msg *msg)
+{
+	struct network *network = keeper->network;
+	if (!network)
+		return;
+	if (msg->request & TOKEN_BIT)
+		decisions_known(&network->gateway.decisions, msg->request & ~TOKEN_BIT,
+		                wire_str(msg, FIELD_PROGRAM, ""), wire_u64(msg, FIELD_PID, 0));
+	else if (network->is_proving && msg->request == network->probe_number)
+		on_probe_answer(network, msg);
+}
+
+/* --- life --- */
+
+int network_start(struct keeper *keeper,
+                  void (*on_ready)(struct keeper *keeper, const struct err *err))
+{
+	fd_closep(&keeper->launch.uplink.denials_mount);
+	if (!keeper->launch.uplink.is_up) {
+		on_ready(keeper, &(struct err){0});
+		return 0;
+	}
+	struct network *network = mem_new(struct network);
+	struct gateway_hooks hooks = {
+		.ctx = network, .tell = on_tell, .ask = on_ask, .who = on_who};
+	network->keeper = keeper;
+	network->kept_end = &network->kept;
+	network->on_ready = on_ready;
+	keeper->network = network;
+	int r = gateway_start(&network->gateway, keeper->loop, &keeper->launch.uplink, &hooks);
+	if (r < 0)
+		return r;
+	dials_take(&network->gateway.dials, take_fd(&keeper->slot.dialer));
+	prove(network);
+	return 0;
+}
+
+void network_done(struct keeper *keeper)
+{
+	struct network *network = keeper->network;
+	if (!network)
+		return;
+	gateway_done(&network->gateway);
+	loop_timer_stop(&network->late);
+	loop_timer_stop(&network->hand_on);
+	while (network->kept)
+		drop_kept(network);
+	mem_freep(&keeper->network);
+}
+
+void network_conn_gone(struct keeper *keeper, const struct conn *conn)
+{
+	if (keeper->network && keeper->network->prover == conn)
+		keeper->network->prover = NULL;
+}
+
+/* --- requests --- */
+
+int network_policy(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
+                   struct err *err)
+{
+	struct network *network = keeper->network;
+	uint64_t generation = wire_u64(msg, FIELD_GENERATION, 0);
+	struct policy policy;
+	size_t len;
+	const uint8_t *blob = wire_blob(msg, FIELD_POLICY, &len);
+	if (!blob || policy_parse(blob, len, &policy, err) < 0)
+		return blob ? -1 : err_set(err, ERR_PROTOCOL, "a policy without its bytes");
+	int r = 0;
+	if (!network && policy.level != ENVIRONMENT_NONE)
+		r = err_set(err, ERR_MISSING,
+		            "network policies need nf_tables with tproxy, which this kernel lacks");
+	else if (network && network->is_proving)
+		r = err_set(err, ERR_CONFLICT, "another policy is being put in force: ask again");
+	else if (network && generation <= network->gateway.generation)
+		r = err_set(err, ERR_CONFLICT, "policy %llu is not newer than the one in force",
+		            (unsigned long long)generation);
+	if (r < 0 || !network) {
+		policy_done(&policy);
+		return r;
+	}
+	network->prover = conn;
+	network->prover_request = msg->request;
+	gateway_set_policy(&network->gateway, generation, &policy);
+	prove(network);
+	return 1;
+}
+
+void network_put_sums(const struct keeper *keeper, struct wire_out *out)
+{
+	const struct network *network = keeper->network;
+	if (!network)
+		return;
+	const struct gateway *gateway = &network->gateway;
+	wire_put_u64(out, FIELD_METER_NET_SENT, gateway->sent);
+	wire_put_u64(out, FIELD_METER_NET_RECEIVED, gateway->received);
+	wire_put_u64(out, FIELD_METER_NET_CONNECTIONS, gateway->connections);
+	wire_put_u64(out, FIELD_METER_NET_OPEN, gateway->flow_count + gateway->exchange_count);
+	wire_put_u64(out, FIELD_METER_NET_DENIED, gateway->decisions.denied);
+	wire_put_u64(out, FIELD_METER_DNS_QUERIES, gateway->resolver.asked);
+}
+
+void network_put(struct keeper *keeper, struct conn *conn, uint64_t request, struct wire_out *out)
+{
+	struct network *network = keeper->network;
+	if (!network)
+		return;
+	flow_count_all(&network->gateway);
+	const struct decisions *decisions = &network->gateway.decisions;
+	for (size_t i = 0; i < decisions->host_count; i++) {
+		const struct decision_host *host = &decisions->hosts[i];
+		auto_wire_out struct wire_out row;
+		wire_begin(&row, WIRE_K_NET_HOST, request);
+		wire_put_str(&row, FIELD_HOST, host->host);
+		wire_put_u64(&row, FIELD_PORT, host->port);
+		wire_put_str(&row, FIELD_PROTO, decision_proto_name(host->proto));
+		wire_put_u64(&row, FIELD_COUNT, host->allowed);
+		wire_put_u64(&row, FIELD_DENIED, host->denied);
+		wire_put_u64(&row, FIELD_SENT, host->sent);
+		wire_put_u64(&row, FIELD_RECEIVED, host->received);
+		serve_send(keeper, conn, &row);
+	}
+	wire_put_u64(out, FIELD_GENERATION, network->gateway.generation);
+	network_put_sums(keeper, out);
+}
+
+int network_answer(struct keeper *keeper, const struct wire_msg *msg, struct err *err)
+{
+	const char *verdict = wire_str(msg, FIELD_VERDICT, "");
+	bool is_allowed = str_eq(verdict, "allow");
+	if (!is_allowed && !str_eq(verdict, "deny"))
+		return err_set(err, ERR_INVALID, "an answer is allow or deny");
+	if (keeper->network)
+		gateway_answer(&keeper->network->gateway, wire_u64(msg, FIELD_ASK, 0), is_allowed);
+	return 0;
+}
+
+int network_dialer(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
+                   struct err *err)
+{
+	/* The message stays whole for its owner: what is taken is a copy. */
+	int sock = msg->fd_count == 1 ? fcntl(msg->fds[0], F_DUPFD_CLOEXEC, 0) : -1;
+	if (!conn->is_root)
+		err_set(err, ERR_FORBIDDEN, "only root hands out a dialer");
+	else if (sock < 0)
+		err_set(err, ERR_PROTOCOL, "a dialer without its socket");
+	if (!conn->is_root || sock < 0 || !keeper->network) {
+		fd_closep(&sock);
+		return err->code == ERR_OK ? 0 : -1;
+	}
+	dials_take(&keeper->network->gateway.dials, sock);
+	return 0;
+}
