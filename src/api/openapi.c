@@ -98,12 +98,27 @@ static json_t *responses(const struct route *route)
 	return list;
 }
 
+/* A key with that scope; on the Unix socket the user stands for it. */
+static json_t *security(const struct route *route)
+{
+	json_t *scopes = json_array();
+
+	if (route->scope == SCOPE_PUBLIC)
+		return scopes;
+	if (route->scope >= 0)
+		json_array_append_new(scopes, json_string(scope_name(route->scope)));
+	return json_pack("[{s:o}]", "key", scopes);
+}
+
 static json_t *operation(const struct route *route)
 {
 	json_t *result = json_pack("{s:s, s:s, s:o, s:o}", "operationId", route->name, "summary",
 	                           route->summary, "parameters", parameters(route), "responses",
 	                           responses(route));
 
+	json_object_set_new(result, "security", security(route));
+	if (route->flags & ROUTE_OPERATOR)
+		json_object_set_new(result, "x-operator", json_true());
 	if (route->body == ROUTE_JSON)
 		json_object_set_new(
 			result, "requestBody",
@@ -136,8 +151,10 @@ json_t *route_openapi(void)
 	}
 	for (const struct schema *schema = schema_table; schema->name; schema++)
 		json_object_set_new(schemas, schema->name, schema_describe(schema));
-	return json_pack("{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:o}}", "openapi", "3.1.0", "info",
-	                 "title", "Cloche", "version", CLOCHE_VERSION, "description",
-	                 "Sandboxes for AI agents. JSON in camelCase; errors are RFC 9457.",
-	                 "paths", paths, "components", "schemas", schemas);
+	return json_pack(
+		"{s:s, s:{s:s, s:s, s:s}, s:o, s:{s:o, s:{s:{s:s, s:s, s:s}}}}", "openapi", "3.1.0",
+		"info", "title", "Cloche", "version", CLOCHE_VERSION, "description",
+		"Sandboxes for AI agents. JSON in camelCase; errors are RFC 9457.", "paths", paths,
+		"components", "schemas", schemas, "securitySchemes", "key", "type", "http",
+		"scheme", "bearer", "description", "sk_live_…: see POST /api/v1/keys");
 }
