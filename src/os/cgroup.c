@@ -447,6 +447,20 @@ int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeou
 	return r;
 }
 
+/* Pages of files that outlive it (of /usr, of the output) are still charged to a group whose folder
+ * is removed, and as long as they are cached the kernel keeps some hundred KiB for it. Let go of
+ * them first: what is needed again is read again. */
+static void drop_pages(int top, const char *part)
+{
+	static const struct {
+		const char *file, *text;
+	} ways[] = {{"memory.force_empty", "0"}, {"memory.reclaim", "1T"}};
+	auto_close int dir = open_dir(top, part);
+
+	for (size_t i = 0; dir >= 0 && i < ARRAY_LEN(ways); i++)
+		(void)!io_write_ctl(dir, ways[i].file, ways[i].text); /* as far as it goes */
+}
+
 static int remove_parts(int folder, const char *name)
 {
 	auto_close int top = open_dir(folder, name);
@@ -454,9 +468,11 @@ static int remove_parts(int folder, const char *name)
 	if (top < 0)
 		return top == -ENOENT ? 0 : top;
 	for (int part = CGROUP_OWN; part < CGROUP_PARTS_; part++) {
+		drop_pages(top, part_names[part]);
 		if (unlinkat(top, part_names[part], AT_REMOVEDIR) < 0 && errno != ENOENT)
 			return -errno;
 	}
+	drop_pages(top, ".");
 	return unlinkat(folder, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
