@@ -277,9 +277,9 @@ static int read_config(struct site *site, const char *log_level, struct err *err
 		r = userdb_for_daemon(config.daemon_user, config.has_daemon_user, &site->daemon,
 		                      err);
 	if (r == 0) {
+		log_setup("broker", level);
 		strings_copy(&site->resolvers, &config.resolvers);
 	}
-		log_setup("broker", level);
 	config_done(&config);
 	return r;
 }

@@ -259,6 +259,7 @@ static void on_control(struct loop_source *source, uint32_t events, void *ctx)
 		wire_msg_done(&msg);
 	} else if (r != -EAGAIN && r != -EINTR) {
 		loop_remove(&keeper->control);
+	}
 }
 
 /* Commands that still ran went with the sandbox: each gets its last frame. */
@@ -306,8 +307,8 @@ static void say_gone(struct keeper *keeper)
 	meter_put(&keeper->meter, &out);
 	wire_put_u64(&out, FIELD_METER_UPTIME_MS, io_boot_ms() - keeper->started_boot_ms);
 	wire_put_u64(&out, FIELD_METER_OUTPUT, keeper->output_bytes);
-	serve_send(keeper, NULL, &out);
 	network_put_sums(keeper, &out);
+	serve_send(keeper, NULL, &out);
 	serve_drain(keeper);
 }
 
@@ -349,7 +350,6 @@ static int prepare_loop(struct keeper *keeper)
 	return 0;
 }
 
-static int live(struct keeper *keeper)
 /* It runs from here on, or was never there. */
 static void on_network_ready(struct keeper *keeper, const struct err *err)
 {
@@ -363,20 +363,21 @@ static void on_network_ready(struct keeper *keeper, const struct err *err)
 	loop_stop(keeper->loop, 1);
 }
 
+static int live(struct keeper *keeper)
 {
 	int r = prepare_loop(keeper);
-	if (r < 0) {
 	if (r >= 0)
 		r = network_start(keeper, on_network_ready);
+	if (r < 0) {
 		struct err err = {0};
 		(void)err_sys(&err, -r, "start the sandbox (loop)");
 		report(keeper, &err);
 		return 1;
 	}
 	(void)loop_run(keeper->loop); /* whatever ended it, the end is recorded */
-	if (!keeper->end_reason)
 	if (keeper->is_refused)
 		return 1;
+	if (!keeper->end_reason)
 		keeper->end_reason = "lost";
 	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk,
 	             keeper->launch.rootfs.disk_fd);
@@ -390,8 +391,8 @@ static void keeper_done(struct keeper *keeper)
 {
 	exec_done_all(keeper);
 	serve_done(keeper);
-	loop_timer_stop(&keeper->sample);
 	network_done(keeper);
+	loop_timer_stop(&keeper->sample);
 	loop_timer_stop(&keeper->deadline);
 	loop_timer_stop(&keeper->stop);
 	loop_remove(&keeper->control);
