@@ -79,8 +79,7 @@ static uint64_t total(const struct keeper *keeper)
 
 void output_bound(struct keeper *keeper)
 {
-	uint64_t sum;
-	while ((sum = total(keeper)) > LIMIT_OUTPUT_TOTAL_BYTES) {
+	while (total(keeper) > LIMIT_OUTPUT_TOTAL_BYTES) {
 		struct exec *exec = find_ended(keeper);
 		if (exec) {
 			shrink_ended(exec);
