@@ -3,6 +3,8 @@
  * line. The command line may not include broker or os, so what it needs of them is handed over
  * here.
  */
+#include <malloc.h>
+
 #include "base/str.h"
 #include "broker/broker.h"
 #include "cli/cli.h"
@@ -53,8 +55,13 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } roles[] = {{"init", init_main}, {"inside", role_inside}};
 
+/* Of a buffer for the largest message only the pages that are used should cost memory: keepers and
+ * inits are many. */
+enum { MAP_BYTES = 64 * 1024 };
+
 int main(int argc, char **argv)
 {
+	(void)mallopt(M_MMAP_THRESHOLD, MAP_BYTES); /* else it grows with what is freed */
 	static const struct cli_roles cli = {.serve = serve,
 	                                     .stop = stop,
 	                                     .doctor = doctor,
