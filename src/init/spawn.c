@@ -78,10 +78,13 @@ static int set_stdio(const struct command *command, struct err *err)
 }
 
 /* Where the out-of-memory killer looks first: before the shim, the spawner and init. The file
- * belongs to us only while we are dumpable, which harms nothing as long as we still have init's
- * uid. */
-static void volunteer_for_oom(void)
+ * belongs to us only while we are dumpable, which harms nothing as long as we have a uid that no
+ * command has: where they share it, one could reach into the shim's memory, and the largest goes
+ * first. */
+static void volunteer_for_oom(const struct command *command)
 {
+	if (command->account.uid == getuid())
+		return;
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	(void)!io_write_ctl(AT_FDCWD, "/proc/self/oom_score_adj",
 	                    "500"); /* best effort by design */
@@ -151,7 +154,7 @@ static int become_command(const struct command *command, struct err *err)
 		(void)signal(signals[i], SIG_DFL);
 	if (set_stdio(command, err) < 0)
 		return -1;
-	volunteer_for_oom();
+	volunteer_for_oom(command);
 	if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
 		return err_sys(err, errno, "take the ordinary priority");
 	int r = set_limit(RLIMIT_NOFILE, command->nofile);
