@@ -174,17 +174,51 @@ const struct approval *approvals_at(struct approvals *approvals, size_t index)
 
 /* --- answering --- */
 
+struct answered {
+	engine_on_done on_done;
+	void *ctx;
+};
+
+static void on_told(const struct store_result *result, void *ctx)
+{
+	auto_free struct answered *answered = ctx;
+
+	if (!result->ok)
+		log_error("an answer has no event", LOG_ERR(&result->err));
+	answered->on_done(&no_err, answered->ctx);
+}
+
+/* The event first: who answered what must not be lost by a crash. */
+static void answered(struct waiting *waiting)
+{
+	struct answered *told = mem_new(struct answered);
+	struct event event;
+
+	*told = (struct answered){waiting->on_done, waiting->ctx};
+	note_approval(&event, EVENT_APPROVAL_ANSWERED, waiting->approval,
+	              waiting->is_allowed ? "allow" : "deny", waiting->by);
+	store_event_put(waiting->approvals->fleet->store, &event, on_told, told);
+	event_done(&event);
+	waiting_free(waiting);
+}
+
 static void finish(struct waiting *waiting, const struct err *err)
 {
-	engine_on_done on_done = take_ptr(waiting->on_done);
+	engine_on_done on_done = waiting->on_done;
 	void *ctx = waiting->ctx;
+	uint64_t now = io_real_ms();
 
 	if (err->code == ERR_OK) {
-		tell(waiting, EVENT_APPROVAL_ANSWERED, waiting->is_allowed ? "allow" : "deny");
-		waiting_free(waiting);
-	} else if (!member_of(waiting) || io_real_ms() >= waiting->approval->expires_ms) {
+		answered(waiting);
+		return;
+	}
+	waiting->on_done = NULL;
+	if (!member_of(waiting) || now >= waiting->approval->expires_ms) {
 		tell(waiting, EVENT_APPROVAL_ANSWERED, "gone");
 		waiting_free(waiting);
+	} else {
+		loop_timer_in(waiting->approvals->fleet->loop, &waiting->timer,
+		              waiting->approval->expires_ms - now, on_over, waiting);
 	}
 	on_done(err, ctx);
 }

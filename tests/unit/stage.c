@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "daemon/engine.h"
+#include "daemon/environments.h"
 #include "daemon/gallery.h"
 #include "daemon/sweep.h"
+#include "model/policy.h"
 #include "runtime/broker_call.h"
 #include "runtime/runtime.h"
 
@@ -29,6 +31,8 @@ uint64_t held_launch;
 int reaps_to_refuse;
 bool hold_reap;
 struct strings alive;
+struct err policy_err;
+char exec_env[512];
 const char *exec_infos[4];
 int answers;
 struct err answer_err;
@@ -43,6 +47,9 @@ static struct runtime *runtime;
 static struct gallery *gallery;
 static struct stage_keeper keepers[KEEPERS];
 static uint8_t bytes[LIMIT_WIRE_BYTES];
+static struct config config;
+static struct keys keys; /* all zeros seal as well as others */
+static struct environments environments;
 
 static void hear(const char *word)
 {
@@ -112,6 +119,57 @@ void keeper_tells(struct stage_keeper *keeper, enum wire_type type, const char *
 	CHECK_INT(wire_send(keeper->fd, &out), 0);
 }
 
+/* As a keeper does: only a newer one, and only if it can be read. */
+static void take_policy(struct stage_keeper *keeper, const struct wire_msg *msg)
+{
+	uint64_t generation = wire_u64(msg, FIELD_GENERATION, 0);
+	auto_wire_out struct wire_out out = {0};
+	struct err err = policy_err;
+	struct policy policy;
+	size_t len = 0;
+	const uint8_t *blob = wire_blob(msg, FIELD_POLICY, &len);
+
+	if (generation <= keeper->generation)
+		(void)err_set(&err, ERR_CONFLICT, "it is not newer"); /* always -1 */
+	if (err.code == ERR_OK && policy_parse(blob, len, &policy, &err) == 0) {
+		policy_fingerprint(&policy, keeper->fingerprint);
+		policy_done(&policy);
+		keeper->generation = generation;
+	}
+	if (err.code != ERR_OK) {
+		send_simple(keeper->fd, WIRE_ERROR, msg->request, &err);
+		return;
+	}
+	wire_begin(&out, WIRE_OK, msg->request);
+	wire_put_u64(&out, FIELD_GENERATION, generation);
+	CHECK_INT(wire_send(keeper->fd, &out), 0);
+}
+
+static void note_env(const struct wire_msg *msg)
+{
+	const char *text;
+	size_t at = 0;
+
+	exec_env[0] = '\0';
+	while ((text = wire_next_str(msg, FIELD_ENV, &at))) {
+		size_t len = strlen(exec_env);
+
+		(void)snprintf(exec_env + len, sizeof(exec_env) - len, "%s ", text);
+	}
+}
+
+static void list_hosts(struct stage_keeper *keeper, uint64_t request)
+{
+	auto_wire_out struct wire_out out = {0};
+
+	wire_begin(&out, WIRE_K_NET_HOST, request);
+	wire_put_str(&out, FIELD_HOST, "a.example");
+	wire_put_str(&out, FIELD_PROTO, "tcp");
+	wire_put_u64(&out, FIELD_PORT, 443);
+	wire_put_u64(&out, FIELD_COUNT, 3);
+	CHECK_INT(wire_send(keeper->fd, &out), 0);
+}
+
 static void list_execs(struct stage_keeper *keeper, uint64_t request)
 {
 	for (size_t i = 0; i < ARRAY_LEN(exec_infos) && exec_infos[i]; i++) {
@@ -135,6 +193,7 @@ static void on_keeper_io(struct loop_source *source, uint32_t events, void *ctx)
 		{WIRE_K_STDIN, "stdin"},   {WIRE_K_DEADLINE, "deadline"}, {WIRE_K_METERS, "meters"},
 		{WIRE_K_ATTACH, "attach"}, {WIRE_K_ACK, "ack"},           {WIRE_K_FORGET, "forget"},
 		{WIRE_K_KILL, "kill"},     {WIRE_K_SIGNAL, "signal"},     {WIRE_K_RESIZE, "resize"},
+		{WIRE_K_POLICY, "policy"},
 	};
 	struct stage_keeper *keeper = ctx;
 	struct wire_msg msg;
@@ -150,7 +209,15 @@ static void on_keeper_io(struct loop_source *source, uint32_t events, void *ctx)
 	}
 	if (msg.type == WIRE_K_EXECS)
 		list_execs(keeper, msg.request);
-	if (msg.request && !keeper->is_stuck)
+	if (msg.type == WIRE_K_NET)
+		list_hosts(keeper, msg.request);
+	if (msg.type == WIRE_K_EXEC)
+		note_env(&msg);
+	if (msg.type == WIRE_K_ANSWER)
+		hear(wire_str(&msg, FIELD_VERDICT, "?"));
+	if (msg.type == WIRE_K_POLICY && !keeper->is_stuck)
+		take_policy(keeper, &msg);
+	else if (msg.request && !keeper->is_stuck)
 		send_simple(keeper->fd, WIRE_OK, msg.request, NULL);
 	if (msg.type == WIRE_K_STOP && !keeper->is_mute && !keeper->is_stuck)
 		keeper_says_gone(keeper, "stopped");
@@ -176,6 +243,8 @@ struct stage_keeper *keeper_appears(const char *id)
 
 	CHECK(keeper);
 	CHECK(str_copy(keeper->id, sizeof(keeper->id), id));
+	keeper->generation = 0;
+	keeper->fingerprint[0] = '\0';
 	(void)mkdirat(stage_sandboxes_fd, id, 0700); /* may be there */
 	(void)mkdirat(stage_sandboxes_fd, dir, 0700);
 	keeper->listen_fd = wire_listen(run_fd, name, 0600);
@@ -236,6 +305,9 @@ static void on_broker_io(struct loop_source *source, uint32_t events, void *ctx)
 	} else if (msg.type == WIRE_OP_REAP) {
 		hear(wire_u64(&msg, FIELD_KEEP_FILES, 0) ? "reap-keep" : "reap");
 		answer_reap(id, msg.request);
+	} else if (msg.type == WIRE_OP_EGRESS) {
+		hear(wire_str(&msg, FIELD_CIDR, "egress"));
+		send_simple(stage_broker_fd, WIRE_OK, msg.request, NULL);
 	} else if (msg.type == WIRE_OP_LIST) {
 		answer_list(msg.request);
 	}
@@ -280,7 +352,10 @@ static void start_daemon(void)
 	          0);
 	CHECK_INT(broker_call_new(loop, pair[0], on_broker_gone, NULL, &broker, &err), 0);
 	runtime = runtime_native_new(broker);
+	config_init(&config);
+	environments = (struct environments){store, &config, &keys};
 	fleet = fleet_new(&(struct fleet){.loop = loop,
+	                                  .environments = &environments,
 	                                  .store = store,
 	                                  .runtime = runtime,
 	                                  .run_fd = run_fd,
@@ -309,6 +384,7 @@ static void end_daemon(void)
 	loop_remove(&store_source);
 	store_close(store);
 	fleet_free(fleet);
+	config_done(&config);
 	engine_free(engine);
 	gallery_free(gallery);
 	for (size_t i = 0; i < KEEPERS; i++) {

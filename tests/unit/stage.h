@@ -20,8 +20,10 @@ struct stage_keeper {
 	char id[33];
 	int listen_fd, fd;
 	struct loop_source listening, source;
-	bool is_mute;  /* takes a stop and never ends */
-	bool is_stuck; /* answers nothing at all */
+	bool is_mute;        /* takes a stop and never ends */
+	bool is_stuck;       /* answers nothing at all */
+	uint64_t generation; /* of the policy it has */
+	char fingerprint[65];
 };
 
 extern struct loop *loop;
@@ -38,6 +40,10 @@ extern uint64_t held_launch; /* number of the launch that waits */
 extern int reaps_to_refuse;  /* so many are refused before one works */
 extern bool hold_reap;       /* never answered */
 extern struct strings alive; /* what it lists */
+/* How keepers answer to a policy. */
+extern struct err policy_err;
+/* NAME=value of the last exec, a blank behind each. */
+extern char exec_env[512];
 /* Ids a keeper claims to run. */
 extern const char *exec_infos[4];
 
