@@ -143,7 +143,7 @@ static struct environment *enter(struct config *config, const char *name)
 		return environment;
 	}
 	config->environments = mem_resize(config->environments, config->environment_count + 1,
-	                                  sizeof(*config->environments));
+	                                  sizeof(struct environment *));
 	config->environments[config->environment_count++] = environment;
 	return environment;
 }
@@ -200,8 +200,8 @@ int config_read_network(struct config *config, struct config_place *place, const
 			    config_parse_resolver(config->resolvers.items[i], &addr, &port))
 				continue;
 			err_set(err, ERR_CONFIG,
-			        "resolvers: entry %zu: at most %d of \"ADDRESS\", \"ADDRESS:PORT\" or "
-			        "\"[ADDRESS]:PORT\"",
+			        "resolvers: entry %zu: at most %d of \"ADDRESS\", "
+			        "\"ADDRESS:PORT\" or \"[ADDRESS]:PORT\"",
 			        i + 1, RESOLVERS);
 			return config_blame(place, node->line, err);
 		}
