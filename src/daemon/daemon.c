@@ -26,6 +26,7 @@
 #include "daemon/fleet.h"
 #include "daemon/gallery.h"
 #include "daemon/guests.h"
+#include "daemon/inner.h"
 #include "daemon/keys.h"
 #include "daemon/notes.h"
 #include "daemon/pool.h"
@@ -63,6 +64,7 @@ struct daemon {
 	struct api *api;
 	struct server *server;
 	struct tcp tcp;
+	struct inner inner;
 	struct loop_timer fill;
 };
 
@@ -197,6 +199,8 @@ static void each_request(void (*each)(struct request *request, void *ctx), void 
 		server_each_request(daemon->server, each, each_ctx);
 	if (daemon->tcp.server)
 		server_each_request(daemon->tcp.server, each, each_ctx);
+	if (daemon->inner.server)
+		server_each_request(daemon->inner.server, each, each_ctx);
 }
 
 static int assemble(struct daemon *daemon, struct err *err)
@@ -273,9 +277,11 @@ static void on_ready(const struct err *err, void *ctx)
 	struct err failed = *err;
 	struct event event;
 
+	daemon->inner = (struct inner){.on_api = on_request, .on_refuse = on_refuse, .ctx = daemon};
 	if (err->code != ERR_OK ||
 	    server_new(daemon->loop, &config, &daemon->server, &failed) < 0 ||
-	    tcp_serve(&daemon->tcp, daemon->loop, &config, &failed) < 0) {
+	    tcp_serve(&daemon->tcp, daemon->loop, &config, &failed) < 0 ||
+	    inner_serve(&daemon->inner, daemon->fleet, &config, &failed) < 0) {
 		log_error("cannot serve", LOG_ERR(&failed));
 		loop_stop(daemon->loop, err_exit(failed.code));
 		return;
@@ -344,6 +350,7 @@ static void finish(struct daemon *daemon)
 		api_shut(daemon->api);
 	server_free(daemon->server);
 	tcp_stop(&daemon->tcp);
+	inner_stop(&daemon->inner);
 	if (daemon->fleet) {
 		sweep_stop(daemon->fleet);
 		sampler_stop(daemon->fleet);

@@ -266,6 +266,15 @@ static void on_gone(struct member *member, const struct wire_msg *msg)
 	take_meters(member, msg);
 }
 
+/* Of a parked one nothing runs, so nobody can ask. */
+static void on_guest(struct member *member, struct wire_msg *msg)
+{
+	struct fleet *fleet = member->fleet;
+
+	if (msg->fd_count == 1 && fleet->on_guest && !member->shelf)
+		fleet->on_guest(member->row, take_fd(&msg->fds[0]), fleet->guest_ctx);
+}
+
 static void on_message(struct wire_msg *msg, void *ctx)
 {
 	static const struct {
@@ -283,6 +292,8 @@ static void on_message(struct wire_msg *msg, void *ctx)
 		{WIRE_K_ASK, approvals_on_ask},
 	};
 
+	if (msg->type == WIRE_K_GUEST)
+		on_guest(ctx, msg);
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		if (table[i].type == msg->type)
 			table[i].handle(ctx, msg);

@@ -91,6 +91,9 @@ struct fleet {
 	const struct environments *environments; /* not owned */
 	struct approvals *approvals;
 	struct member *members;
+	/* Somebody inside wants the API or a service; takes fd. NULL: nobody is there for that. */
+	void (*on_guest)(const struct sandbox *sandbox, int fd, void *ctx);
+	void *guest_ctx;
 	struct leftover *leftovers; /* leftover.h */
 	size_t told_early;          /* removals whose clients do not wait for the store */
 	struct member_waiter *settle_waiters;

@@ -33,8 +33,10 @@ struct connection {
 	bool is_local; /* a Unix socket: uid and pid are the peer's */
 	uid_t uid;
 	pid_t pid;
-	char source[64]; /* "uid 0", "192.0.2.7" */
-	int memo;        /* the application's; see request_memo */
+	char source[64];          /* "uid 0", "192.0.2.7" */
+	char guest[SERVER_GUEST]; /* whom server_adopt named; "" for everybody else */
+	char *target;             /* as it was sent, of the request that begins */
+	int memo;                 /* the application's; see request_memo */
 };
 
 struct request {
@@ -49,6 +51,7 @@ struct request {
 	struct loop_timer until; /* cut off then */
 	char *method;
 	char *path;
+	char *target;
 
 	enum request_phase phase;
 	enum request_body_mode mode;
@@ -89,6 +92,7 @@ struct server {
 	struct loop_timer timer;
 	struct request *requests;
 	struct connection *connections;
+	struct adopted *adopted; /* with the library, which has not said so yet */
 	size_t connection_count;
 	struct loop_source queue; /* the listening socket; paused while nobody can be taken */
 	struct loop_timer again;

@@ -33,6 +33,7 @@ struct request *request_begin(struct server *server, struct MHD_Connection *conn
 	request->fd = -1;
 	request->method = mem_strdup(method);
 	request->path = mem_strdup(path);
+	request->target = NULL;
 	request->next = server->requests;
 	if (request->next)
 		request->next->prev = request;
@@ -66,6 +67,7 @@ void request_unref(struct request *request)
 		MHD_destroy_response(request->response);
 	mem_freep(&request->method);
 	mem_freep(&request->path);
+	mem_freep(&request->target);
 	mem_freep(&request);
 }
 
@@ -78,6 +80,11 @@ void request_unrefp(struct request **request)
 const char *request_method(const struct request *request)
 {
 	return request->method;
+}
+
+const char *request_target(const struct request *request)
+{
+	return request->target ? request->target : request->path;
 }
 
 const char *request_path(const struct request *request)
@@ -127,6 +134,14 @@ void request_each_query(const struct request *request, request_on_query each, vo
 	if (request->connection)
 		MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_query,
 		                          &walk);
+}
+
+void request_each_header(const struct request *request, request_on_query each, void *ctx)
+{
+	struct query_walk walk = {.each = each, .ctx = ctx};
+
+	if (request->connection)
+		MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_query, &walk);
 }
 
 struct header_count {
@@ -179,6 +194,13 @@ pid_t request_pid(const struct request *request)
 	const struct connection *conn = conn_of(request);
 
 	return conn ? conn->pid : -1;
+}
+
+const char *request_guest(const struct request *request)
+{
+	const struct connection *conn = conn_of(request);
+
+	return conn ? conn->guest : "";
 }
 
 const char *request_source(const struct request *request)

@@ -22,6 +22,8 @@ void request_unref(struct request *request);
 void request_unrefp(struct request **request);
 
 const char *request_method(const struct request *request);
+/* Path and query as they were sent. */
+const char *request_target(const struct request *request);
 /* Decoded, without the query. */
 const char *request_path(const struct request *request);
 /* NULL when absent or when the client has gone; copy what must outlive the callback. */
@@ -30,6 +32,8 @@ const char *request_query(const struct request *request, const char *name);
 /* Calls each query parameter; stops when `each` returns false. */
 typedef bool (*request_on_query)(const char *name, const char *value, void *ctx);
 void request_each_query(const struct request *request, request_on_query each, void *ctx);
+/* The same for headers, as they were sent. */
+void request_each_header(const struct request *request, request_on_query each, void *ctx);
 /* How many headers of that name there are: two that say different things are an attempt. */
 size_t request_count_header(const struct request *request, const char *name);
 bool request_is_gone(const struct request *request);
@@ -40,6 +44,8 @@ struct loop *request_loop(const struct request *request);
 bool request_is_local(const struct request *request);
 uid_t request_uid(const struct request *request);
 pid_t request_pid(const struct request *request);
+/* Whom server_adopt named; "" for whoever came in by the door, and when it has gone. */
+const char *request_guest(const struct request *request);
 /* "uid 1000" or "192.0.2.7", for people; "" when it has gone. */
 const char *request_source(const struct request *request);
 /* A number the application keeps with the connection, 0 until it is set: what it found out about

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/must.h"
+#include "base/str.h"
 #include "http/private.h"
 
 enum {
@@ -173,6 +174,77 @@ static void on_waiting(struct loop_source *source, uint32_t events, void *ctx)
 	drive(server);
 }
 
+/* --- adopting --- */
+
+/* The library says when it has taken a connection, and then knows nothing but its descriptor. */
+struct adopted {
+	struct adopted *next;
+	int fd;
+	char guest[SERVER_GUEST];
+};
+
+static unsigned count_guest(const struct server *server, const char *guest)
+{
+	unsigned count = 0;
+
+	for (const struct connection *conn = server->connections; conn; conn = conn->next)
+		count += strcmp(conn->guest, guest) == 0;
+	for (const struct adopted *adopted = server->adopted; adopted; adopted = adopted->next)
+		count += strcmp(adopted->guest, guest) == 0;
+	return count;
+}
+
+int server_adopt(struct server *server, int fd, const char *guest, unsigned of_guest,
+                 struct err *err)
+{
+	auto_close int own = fd;
+	struct sockaddr_storage addr = {0};
+	socklen_t size = sizeof(addr);
+	struct adopted *adopted;
+	int r = io_set_nonblock(own, true);
+
+	if (r < 0)
+		return err_sys(err, -r, "take a connection");
+	if (server->connection_count >= server->config.max_connections ||
+	    count_guest(server, guest) >= of_guest)
+		return err_set(err, ERR_LIMITED, "too many connections of %s", guest);
+	if (getpeername(own, (struct sockaddr *)&addr, &size) < 0)
+		return err_sys(err, errno, "take a connection");
+	adopted = mem_new(struct adopted);
+	adopted->fd = own;
+	must(str_copy(adopted->guest, sizeof(adopted->guest), guest));
+	adopted->next = server->adopted;
+	server->adopted = adopted;
+	/* Takes the descriptor in any case. */
+	if (MHD_add_connection(server->daemon, take_fd(&own), (struct sockaddr *)&addr, size) !=
+	    MHD_YES) {
+		server->adopted = adopted->next;
+		mem_freep(&adopted);
+		return err_set(err, ERR_LIMITED, "the server takes no connection");
+	}
+	server_wake(server);
+	return 0;
+}
+
+/* True: it is one of ours, and conn knows whose. */
+static bool know_guest(struct server *server, struct connection *conn)
+{
+	for (struct adopted **at = &server->adopted; *at; at = &(*at)->next) {
+		struct adopted *adopted = *at;
+
+		if (adopted->fd != conn->fd)
+			continue;
+		*at = adopted->next;
+		memcpy(conn->guest, adopted->guest, sizeof(conn->guest));
+		conn->uid = (uid_t)-1;
+		conn->pid = -1;
+		(void)snprintf(conn->source, sizeof(conn->source), "sandbox %s", conn->guest);
+		mem_freep(&adopted);
+		return true;
+	}
+	return false;
+}
+
 /* Once a connection: who is at the other end does not change. */
 static void know_peer(struct connection *conn, struct MHD_Connection *connection)
 {
@@ -206,7 +278,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		conn = mem_new(struct connection);
 		conn->fd = connection_fd(connection);
-		know_peer(conn, connection);
+		if (!know_guest(server, conn))
+			know_peer(conn, connection);
 		conn->next = server->connections;
 		if (conn->next)
 			conn->next->prev = conn;
@@ -226,6 +299,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 		server->connections = conn->next;
 	if (conn->next)
 		conn->next->prev = conn->prev;
+	mem_freep(&conn->target);
 	mem_freep(&conn);
 	*context = NULL;
 }
@@ -255,6 +329,7 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
 	conn = connection_of(connection);
 	must(conn);
 	request->conn = conn;
+	request->target = take_ptr(conn->target);
 	loop_timer_stop(&conn->timer);
 	/* RFC 9112, 6.1: two lengths are an attempt to hide a second request in the body. */
 	if (request_header(request, "Transfer-Encoding") &&
@@ -263,6 +338,18 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
 	else
 		server->config.on_request(request, server->config.ctx);
 	return request_settle(request);
+}
+
+/* The library hands out the decoded path alone. What is returned would become the request. */
+static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
+{
+	struct connection *conn = connection_of(connection);
+
+	if (conn) {
+		mem_freep(&conn->target);
+		conn->target = mem_strdup(target);
+	}
+	return NULL;
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
@@ -324,14 +411,15 @@ static struct MHD_Daemon *start(struct server *server)
 
 	if (cert)
 		flags |= MHD_USE_TLS;
-	return MHD_start_daemon(
-		flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER, on_library_log,
-		NULL, MHD_OPTION_CONNECTION_LIMIT, server->config.max_connections,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_IDLE_S,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
-		on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
-		MHD_OPTION_ARRAY, cert ? tls : &tls[ARRAY_LEN(tls) - 1], MHD_OPTION_END);
+	return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
+	                        on_library_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
+	                        server->config.max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+	                        (unsigned)CONNECTION_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+	                        (size_t)CONNECTION_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
+	                        on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+	                        server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,
+	                        MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL, MHD_OPTION_ARRAY,
+	                        cert ? tls : &tls[ARRAY_LEN(tls) - 1], MHD_OPTION_END);
 }
 
 int server_new(struct loop *loop, const struct server_config *config, struct server **ret,
@@ -353,9 +441,9 @@ int server_new(struct loop *loop, const struct server_config *config, struct ser
 	if (!info)
 		return err_set(err, ERR_INTERNAL, "the HTTP server has no epoll descriptor");
 	r = loop_add(loop, &server->source, info->epoll_fd, EPOLLIN, on_ready, server);
-	if (r == 0)
+	if (r == 0 && config->listen_fd >= 0)
 		r = io_set_nonblock(config->listen_fd, true);
-	if (r == 0)
+	if (r == 0 && config->listen_fd >= 0)
 		r = loop_add(loop, &server->queue, config->listen_fd, EPOLLIN, on_waiting, server);
 	if (r < 0)
 		return err_sys(err, -r, "watch the HTTP server");
@@ -392,6 +480,12 @@ void server_free(struct server *server)
 	if (server->daemon) {
 		MHD_run(server->daemon);
 		MHD_stop_daemon(server->daemon);
+	}
+	while (server->adopted) {
+		struct adopted *next = server->adopted->next;
+
+		mem_freep(&server->adopted);
+		server->adopted = next;
 	}
 	mem_freep(&server);
 }

@@ -14,7 +14,8 @@ struct request;
 struct server;
 
 struct server_config {
-	int listen_fd;                  /* stream socket, Unix or TCP; not owned */
+	/* A stream socket, Unix or TCP; not owned. -1: there are only those that are adopted. */
+	int listen_fd;
 	const char *tls_cert, *tls_key; /* PEM texts that outlive the server; NULL: no TLS */
 	/* A request whose headers are complete. */
 	void (*on_request)(struct request *request, void *ctx);
@@ -31,6 +32,14 @@ struct server_config {
 
 int server_new(struct loop *loop, const struct server_config *config, struct server **ret,
                struct err *err) NODISCARD;
+/*
+ * Serves a connection that somebody else accepted; takes fd. Its requests say request_guest() and
+ * are neither local nor anybody's by where they come from. ERR_LIMITED: `of_guest` connections of
+ * this guest are open already, or all that the server may have.
+ */
+enum { SERVER_GUEST = 40 };
+int server_adopt(struct server *server, int fd, const char *guest, unsigned of_guest,
+                 struct err *err) NODISCARD;
 /* Cuts every connection (each request ends as gone). */
 void server_free(struct server *server);
 void server_freep(struct server **server);

@@ -26,6 +26,8 @@ struct gateway_hooks {
 	void (*tell)(void *ctx, const struct decision *decision);
 	/* A destination waits for a person; gateway_answer answers. */
 	void (*ask)(void *ctx, uint64_t number, const struct decision *decision);
+	/* A connection to our own address, port 80: takes fd. */
+	void (*guest)(void *ctx, int fd);
 	/* Who has the socket inside; decisions_known answers. False: nobody can say. */
 	bool (*who)(void *ctx, uint64_t token, const struct decision *decision);
 };

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "keeper/guest.h"
 #include "keeper/network.h"
 #include "keeper/procdev.h"
 #include "keeper/state.h"
@@ -367,6 +368,8 @@ static int live(struct keeper *keeper)
 {
 	int r = prepare_loop(keeper);
 	if (r >= 0)
+		r = guest_start(keeper);
+	if (r >= 0)
 		r = network_start(keeper, on_network_ready);
 	if (r < 0) {
 		struct err err = {0};
@@ -392,6 +395,7 @@ static void keeper_done(struct keeper *keeper)
 	exec_done_all(keeper);
 	serve_done(keeper);
 	network_done(keeper);
+	guest_done(keeper);
 	loop_timer_stop(&keeper->sample);
 	loop_timer_stop(&keeper->deadline);
 	loop_timer_stop(&keeper->stop);

@@ -23,6 +23,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "keeper/denials.h"
+#include "keeper/guest.h"
 #include "keeper/isolate.h"
 #include "os/caps.h"
 #include "os/landlock.h"
@@ -241,6 +242,10 @@ static int step_network(struct launch *launch, struct err *err)
 	if (r < 0)
 		return err_sys(err, -r, "make the file of denials");
 	launch->rootfs.denials_fd = launch->uplink.denials_mount;
+	r = guest_make(&launch->guest_mount, &launch->guest);
+	if (r < 0)
+		return err_sys(err, -r, "make the socket of the API inside");
+	launch->rootfs.guest_fd = launch->guest_mount;
 	r = uplink_set_up(&launch->uplink);
 	/* Without it policies are refused by name, and nothing leaves. */
 	note(launch, "egress=%s", launch->uplink.is_up ? "tproxy" : "absent");
@@ -376,6 +381,8 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 	                          .listener = -1,
 	                          .control = {-1, -1},
 	                          .spawn = {-1, -1},
+	                          .guest = -1,
+	                          .guest_mount = -1,
 	                          .rootfs = {.disk_fd = -1, .dev_fd = -1},
 	                          .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
@@ -389,7 +396,7 @@ void launch_done(struct launch *launch)
 	int *fds[] = {&launch->userns,       &launch->out_dir,        &launch->listener,
 	              &launch->control[0],   &launch->control[1],     &launch->spawn[0],
 	              &launch->spawn[1],     &launch->rootfs.disk_fd, &launch->init_pidfd,
-	              &launch->rootfs.dev_fd};
+	              &launch->rootfs.dev_fd, &launch->guest, &launch->guest_mount};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	uplink_done(&launch->uplink);

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "keeper/denials.h"
 #include "keeper/gateway.h"
+#include "keeper/guest.h"
 #include "keeper/state.h"
 
 /* TOKEN_BIT tells requests of ours to init from those of keeper.c. */
@@ -165,6 +166,12 @@ static void on_ask(void *ctx, uint64_t number, const struct decision *decision)
 	on_tell(network, decision);
 }
 
+static void on_guest(void *ctx, int fd)
+{
+	struct network *network = ctx;
+	guest_take(network->keeper, fd);
+}
+
 /* Init looks into /proc inside; its answer comes to network_init_said. */
 static bool on_who(void *ctx, uint64_t token, const struct decision *decision)
 {
@@ -278,7 +285,7 @@ int network_start(struct keeper *keeper,
 	}
 	struct network *network = mem_new(struct network);
 	struct gateway_hooks hooks = {
-		.ctx = network, .tell = on_tell, .ask = on_ask, .who = on_who};
+		.ctx = network, .tell = on_tell, .ask = on_ask, .who = on_who, .guest = on_guest};
 	network->keeper = keeper;
 	network->kept_end = &network->kept;
 	network->on_ready = on_ready;

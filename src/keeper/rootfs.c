@@ -305,6 +305,9 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	int r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
 	if (r < 0)
 		return err_sys(err, -r, "bind the program inside");
+	r = attach_mount(rootfs->guest_fd, root, "/run/cloche/api.sock");
+	if (r < 0)
+		return err_sys(err, -r, "bind the socket of the API");
 	r = attach_mount(rootfs->denials_fd, root, "/run/cloche/denials");
 	if (r < 0)
 		return err_sys(err, -r, "bind the file of denials");

@@ -145,6 +145,16 @@ bool serve_has_daemon(const struct keeper *keeper)
 	return conn != NULL;
 }
 
+int serve_pass(struct keeper *keeper, const struct wire_out *out)
+{
+	for (struct conn *conn = keeper->conns; conn; conn = conn->next) {
+		/* What waits before it might never go out. */
+		if (conn->is_daemon && !conn->first)
+			return wire_send(conn->sock, out);
+	}
+	return -EAGAIN;
+}
+
 static bool is_anyone_full(const struct keeper *keeper)
 {
 	for (const struct conn *conn = keeper->conns; conn; conn = conn->next) {
