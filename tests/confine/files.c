@@ -187,9 +187,9 @@ static struct verdict inside_program(void)
 	for (struct dirent *entry = readdir(dir); entry && verdict.held; entry = readdir(dir)) {
 		char path[512];
 		snprintf(path, sizeof(path), "/run/cloche/%s", entry->d_name);
-		if (entry->d_type == DT_REG)
+		if (entry->d_type == DT_REG) /* also where a socket lies on top: ENXIO */
 			verdict = REFUSED(open(path, O_WRONLY | O_CLOEXEC), EROFS, EACCES, EPERM,
-			                  ETXTBSY);
+			                  ETXTBSY, ENXIO);
 	}
 	closedir(dir);
 	return verdict;
