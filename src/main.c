@@ -6,6 +6,7 @@
 #include <malloc.h>
 
 #include "base/str.h"
+#include "beside.h"
 #include "broker/broker.h"
 #include "cli/cli.h"
 #include "init/init.h"
@@ -66,7 +67,9 @@ int main(int argc, char **argv)
 	                                     .stop = stop,
 	                                     .doctor = doctor,
 	                                     .pack = trees_pack,
-	                                     .unpack = trees_unpack};
+	                                     .unpack = trees_unpack,
+	                                     .tunnel = beside_tunnel,
+	                                     .become_cloched = beside_become};
 	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(roles); i++) {
 		if (str_eq(argv[1], roles[i].word))
 			return roles[i].run(argc, argv);

@@ -203,14 +203,21 @@ static bool is_of_sandbox(const struct route *route)
 	return strstr(route->path, "{sandbox}") != NULL;
 }
 
+/* "sb_…", "sb_…/ex_…", "ops/alice". */
+static char *object_of(const struct call *call)
+{
+	const char *first = call->sandbox ? call->sandbox->id.text : call->params[0];
+
+	return call->params[1] ? mem_printf("%s/%s", first, call->params[1]) : mem_strdup(first);
+}
+
 static void record_entry(struct call *call)
 {
 	const char *rule = call->route->scope >= 0 ? scope_name(call->route->scope) : "known";
+	auto_free char *object = call->params[0] ? object_of(call) : NULL;
 
-	if (call->sandbox)
-		record_action(call, call->sandbox->id.text, rule);
-	else if (call->params[0])
-		record_action(call, call->params[0], rule);
+	if (object)
+		record_action(call, object, rule);
 	else
 		call->audit = record_creation(call, rule);
 }
@@ -245,9 +252,11 @@ int authz_more(struct call *call, enum scope scope, struct err *err)
 		sandbox_free(kept);
 		return -1;
 	}
-	if (scope % 2 == 1)
-		record_action(call, call->sandbox ? call->sandbox->id.text : call->params[0],
-		              scope_name(scope));
+	if (scope % 2 == 1) {
+		auto_free char *object = object_of(call);
+
+		record_action(call, object, scope_name(scope));
+	}
 	sandbox_free(call->sandbox);
 	call->sandbox = kept;
 	return 0;

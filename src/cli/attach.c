@@ -16,6 +16,7 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "cli/client.h"
+#include "cli/remote.h"
 #include "cli/ws.h"
 
 /* First byte of a frame of subprotocol cloche.v1. */
@@ -376,9 +377,11 @@ static int open_stream(struct session *session, const char *target)
 	bool is_used = http_can_reuse(&cli->http);
 
 	http->interrupt_fd = cli->http.interrupt_fd;
+	http->key = cli->http.key;
+	memcpy(http->host, cli->http.host, sizeof(http->host));
 	if (is_used)
 		http_adopt(http, take_fd(&cli->http.fd));
-	else if (http_open(http, cli->state_dir, "cloche.sock", &cli->err) < 0)
+	else if (remote_open(cli, http) < 0)
 		return -1;
 	if (ws_open(http, target, "cloche.v1", &session->out, &cli->err) == 0)
 		return 0;

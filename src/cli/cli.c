@@ -88,6 +88,8 @@ static void fill_global(struct cli *cli, struct opt *opts)
 	const struct opt global[] = {
 		{"output", 'o', OPT_STR, &cli->output_text, "FORM", "human, json or jsonl"},
 		{"state", 0, OPT_STR, &cli->state, "DIR", "state directory (CLOCHE_STATE)"},
+		{"url", 0, OPT_STR, &cli->url, "URL",
+	         "daemon elsewhere, with the key in CLOCHE_KEY (CLOCHE_URL)"},
 		{"help", 'h', OPT_FLAG, &cli->help, NULL, "explain"},
 		{0},
 	};
@@ -127,7 +129,7 @@ static void merge(struct cli *cli, const struct opt *opts, struct opt *all)
 	size_t count = 0;
 
 	for (; opts != NULL && opts->name != NULL; opts++) {
-		must(count + 5 < OPTS_MAX);
+		must(count + 6 < OPTS_MAX);
 		all[count++] = *opts;
 	}
 	fill_global(cli, &all[count]);
@@ -355,6 +357,8 @@ int cli_main(int argc, char **argv, const struct cli_roles *roles)
 		.argc = MAX(argc - 1, 0),
 		.argv = argv + MIN(argc, 1),
 		.state = place_env("CLOCHE_STATE"),
+		.url = place_env("CLOCHE_URL"),
+		.key = place_env("CLOCHE_KEY"),
 		.interrupt_fd = -1,
 	};
 

@@ -45,6 +45,10 @@ struct cli_roles {
 	/* Tree archives, in constant memory; the functions of src/trees.h. */
 	cli_pack pack;
 	cli_unpack unpack;
+	/* A socket at whose other end cloched speaks (TLS) with that host for us; <0 with err. */
+	int (*tunnel)(const char *host, uint16_t port, bool is_tls, struct err *err);
+	/* Becomes cloched with these words (NULL-terminated); returns only with err. */
+	int (*become_cloched)(const char *const *words, struct err *err);
 };
 
 enum cli_output { CLI_HUMAN, CLI_JSON, CLI_JSONL };
@@ -71,6 +75,8 @@ struct cli {
 	const char *output_text;
 	const char *state; /* as given by --state or CLOCHE_STATE; NULL: the default */
 	char *state_dir;   /* resolved; owned */
+	const char *url;   /* as given by --url or CLOCHE_URL; NULL: the state directory's daemon */
+	const char *key;   /* CLOCHE_KEY; NULL: the socket knows us */
 	struct http http;  /* to its daemon; connected on first use */
 	bool help;
 	int argc; /* the command's own arguments; after cli_parse only the positional ones */

@@ -9,6 +9,7 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "cli/encode.h"
+#include "cli/remote.h"
 
 enum { ANSWER_MAX = 32 * 1024 * 1024, TARGET_MAX = 16 * 1024 };
 
@@ -86,7 +87,7 @@ int client_connect(struct cli *cli)
 	if (cli->http.fd >= 0 && http_can_reuse(&cli->http))
 		return 0;
 	http_close(&cli->http);
-	return http_open(&cli->http, cli->state_dir, "cloche.sock", &cli->err);
+	return remote_open(cli, &cli->http);
 }
 
 /* The rest of the answer's body as text; bounded. */

@@ -79,11 +79,14 @@ static int lost(struct err *err, bool answered)
 	                        : "the daemon closed the connection");
 }
 
-static int put_head(struct buf *to, const struct http_request *request)
+static int put_head(struct buf *to, const struct http *http, const struct http_request *request)
 {
-	int r = buf_printf(to, "%s %s HTTP/1.1\r\nHost: cloche\r\nAccept: %s\r\n", request->method,
-	                   request->target,
+	int r = buf_printf(to, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\n", request->method,
+	                   request->target, http->host[0] != '\0' ? http->host : "cloche",
 	                   request->accept == NULL ? "application/json" : request->accept);
+
+	if (r >= 0 && http->key != NULL)
+		r = buf_printf(to, "Authorization: Bearer %s\r\n", http->key);
 
 	if (r >= 0 && request->content_type != NULL)
 		r = buf_printf(to, "Content-Type: %s\r\n", request->content_type);
@@ -150,7 +153,7 @@ int http_begin(struct http *http, const struct http_request *request, struct err
 	size_t early = request->early == NULL ? 0 : buf_len(request->early);
 
 	buf_init(&head, HTTP_HEAD_MAX + early + request->body_len);
-	if (put_head(&head, request) < 0)
+	if (put_head(&head, http, request) < 0)
 		return err_set(err, ERR_TOO_LARGE, "the request is too long");
 	http->is_cut = false;
 	http->is_head = strcmp(request->method, "HEAD") == 0;

@@ -1,7 +1,8 @@
 /*
- * A small HTTP/1.1 client over the Unix socket of a state directory: one connection, one request
- * at a time, bodies streamed in constant memory. Blocking; usually without time limit, because an
- * answer may take as long as a command runs, and a dead daemon closes the socket.
+ * A small HTTP/1.1 client over a stream socket, usually the Unix socket of a state directory: one
+ * connection, one request at a time, bodies streamed in constant memory. Blocking; usually without
+ * time limit, because an answer may take as long as a command runs, and a dead daemon closes the
+ * socket.
  */
 #pragma once
 
@@ -14,6 +15,8 @@ struct http {
 	int fd;           /* -1: not connected */
 	int interrupt_fd; /* not owned; waiting ends when it is readable; -1: none */
 	int wait_ms;      /* most time for the next bytes of an answer; -1: any */
+	char host[272];   /* of the Host header; "": none that anybody looks at */
+	const char *key;  /* the bearer's; NULL: none. Not owned */
 	struct buf in;
 	struct http_head head; /* of the last answer */
 	struct http_body body;

@@ -31,7 +31,7 @@ static int find_daemon(struct cli *cli, struct run *run)
 {
 	if (client_connect(cli) == 0)
 		return 0;
-	if (cli->err.code != ERR_UNAVAILABLE)
+	if (cli->err.code != ERR_UNAVAILABLE || cli->url != NULL)
 		return -1;
 	if (run->keep && cli->state == NULL)
 		return err_wrap(&cli->err, "--keep needs a daemon that stays");

@@ -397,6 +397,13 @@ int cmd_sandbox_rename(struct cli *cli)
 	return r <= 0 ? r : change(cli, "name", json_string(cli->argv[1]));
 }
 
+int cmd_sandbox_share(struct cli *cli)
+{
+	int r = cli_parse(cli, NULL, 2, 2);
+
+	return r <= 0 ? r : change(cli, "visibility", json_string(cli->argv[1]));
+}
+
 /* "key=value" sets, "key-" removes. */
 static int change_label(struct cli *cli, json_t *labels, const char *text)
 {

@@ -64,6 +64,10 @@ static int add_mount(struct cli *cli, json_t *mounts, const char *text)
 {
 	auto_(ask_mount_done) struct ask_mount mount = {0};
 
+	if (cli->url != NULL)
+		return err_set(&cli->err, ERR_INVALID,
+		               "--volume grants folders of the daemon's own machine: it does not "
+		               "work with --url");
 	if (ask_mount_parse(text, &mount, &cli->err) < 0 ||
 	    ask_grant(cli->state_dir, &mount, &cli->err) < 0)
 		return -1;
@@ -93,6 +97,7 @@ static int add_texts(json_t *body, const struct cli_spec *spec, struct err *err)
 		{"network", spec->network},
 		{"diskBackend", spec->disk_backend},
 		{"networkMode", spec->network_mode},
+		{"visibility", spec->visibility},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)

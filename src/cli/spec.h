@@ -14,7 +14,7 @@
 /* Each member is filled by the row of spec.def that names it. */
 struct cli_spec {
 	const char *image, *profile, *name, *hostname, *cwd, *user, *network, *disk_backend;
-	const char *network_mode;
+	const char *network_mode, *visibility;
 	const char *memory, *cpu, *pids, *disk, *inodes, *nofile, *output_rate;
 	struct opt_list env, labels, mounts, allow, allow_cidrs;
 	uint64_t ttl_ms; /* 0: as the profile says */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -140,6 +141,15 @@ static void rest(struct server *server)
 	loop_timer_in(server->loop, &server->again, ACCEPT_AGAIN_MS, on_again, server);
 }
 
+/* Messages of a terminal are small, and the next one does not wait for an acknowledgement. */
+static void send_at_once(int fd, const struct sockaddr_storage *addr)
+{
+	int one = 1;
+
+	if (addr->ss_family != AF_UNIX)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* only slower */
+}
+
 static void on_waiting(struct loop_source *source, uint32_t events, void *ctx)
 {
 	struct server *server = ctx;
@@ -164,6 +174,7 @@ static void on_waiting(struct loop_source *source, uint32_t events, void *ctx)
 			fd_closep(&fd);
 			continue;
 		}
+		send_at_once(fd, &addr);
 		/* Takes the descriptor in any case. */
 		if (MHD_add_connection(server->daemon, fd, (struct sockaddr *)&addr, size) !=
 		    MHD_YES) {

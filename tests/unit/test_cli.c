@@ -25,7 +25,7 @@ static void ran_done(struct ran *ran)
 
 #define auto_ran auto_(ran_done)
 
-static int serve(const char *state_dir)
+static int serve(const char *state_dir, const char *listen)
 {
 	(void)printf("serve %s\n", state_dir);
 	return 42;
