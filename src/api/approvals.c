@@ -13,6 +13,7 @@ static json_t *encode(const struct approval *approval)
 
 	json_object_set_new(object, "id", json_string(approval->id.text));
 	json_object_set_new(object, "sandbox", json_string(approval->sandbox.text));
+	json_object_set_new(object, "state", json_string("waiting"));
 	json_object_set_new(object, "proto", encode_text(approval->proto));
 	json_object_set_new(object, "host", encode_text(approval->host));
 	json_object_set_new(object, "address", encode_text(approval->address));

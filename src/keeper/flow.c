@@ -28,7 +28,6 @@ enum {
 	ASK_MS = 120 * 1000, /* until a person has answered */
 	TARGETS = 4,         /* addresses of a name that are tried */
 	PORT_DNS = 53,
-	PORT_HTTP = 80,
 };
 
 enum flow_state {
@@ -541,10 +540,6 @@ void flow_accept(struct gateway *gateway, int fd)
 		resolver_accept(&gateway->resolver, fd, &from, &to);
 		return;
 	}
-	if (to.port == PORT_HTTP && uplink_is_gateway(&to.addr) && gateway->hooks.guest) {
-		gateway->hooks.guest(gateway->hooks.ctx, fd);
-		return;
-	}
 	struct flow *flow = mem_new(struct flow);
 	flow->gateway = gateway;
 	flow->inside = fd;
@@ -573,7 +568,8 @@ static bool is_still_allowed(struct flow *flow)
 	if (now.answer == POLICY_DENY)
 		return false;
 	/* It has to be looked at now and was not: whom it talks to is not known. */
-	bool was_looked_at = flow->inspect.is_first_done || flow->state == FLOW_LOOKING;
+	bool was_looked_at = flow->inspect.is_first_done || flow->state == FLOW_LOOKING ||
+	                     (flow->state == FLOW_ASKING && flow->inspect.kind == kind);
 	if ((kind == INSPECT_TLS || kind == INSPECT_HTTP) && is_strict && !was_looked_at)
 		return false;
 	if (flow->judgement.host[0] == '\0' || kind == INSPECT_NOTHING)

@@ -465,23 +465,6 @@ static void reply_localhost(struct resolver *resolver, const struct resolver_ask
 	reply(resolver, ask, &answer);
 }
 
-/* The API and the services of this machine, which every sandbox has: with us. */
-static bool is_ours(const char *name)
-{
-	return str_has_suffix(name, ".cloche.internal");
-}
-
-static void reply_ours(struct resolver *resolver, const struct resolver_ask *ask)
-{
-	bool is_v6 = ask->query.type == DNS_AAAA;
-	const struct uplink *uplink = resolver->gateway->uplink;
-	struct dns_answer answer = {.ttl_s = TTL_MOST_S};
-	if (uplink->tcp[is_v6 ? UPLINK_V6 : UPLINK_V4] >= 0 && is_address_type(ask->query.type) &&
-	    addr_parse(is_v6 ? UPLINK_GATEWAY_V6 : UPLINK_GATEWAY_V4, &answer.addrs[0]))
-		answer.count = 1;
-	reply(resolver, ask, &answer);
-}
-
 /* A person has to decide about the name: until then nothing about it leaves. */
 static void reply_stand_in(struct resolver *resolver, const struct resolver_ask *ask)
 {
@@ -536,6 +519,16 @@ static void find_for(struct resolver *resolver, const struct resolver_ask *ask,
 	}
 }
 
+/* A name that is only asked for must be in the policy that is learned: else it is denied there. */
+static void note_recorded(struct resolver *resolver, const struct resolver_ask *ask,
+                          const struct judgement *judgement)
+{
+	struct decision decision;
+	gateway_fill(resolver->gateway, judgement, DECISION_DNS, &ask->from, &ask->to, &decision);
+	decision.verdict = DECISION_ALLOW;
+	(void)decision_make(&resolver->gateway->decisions, &decision, NULL, NULL);
+}
+
 void resolver_question(struct resolver *resolver, struct resolver_ask *ask)
 {
 	struct gateway *gateway = resolver->gateway;
@@ -562,11 +555,9 @@ void resolver_question(struct resolver *resolver, struct resolver_ask *ask)
 		reply_localhost(resolver, ask);
 		return;
 	}
-	if (is_ours(name) && ask->query.is_writable) {
-		reply_ours(resolver, ask);
-		return;
-	}
 	judge_question(&gateway->judge, ask->query.is_writable ? name : "?", &judgement);
+	if (judgement.is_recorded)
+		note_recorded(resolver, ask, &judgement);
 	if (judgement.answer == POLICY_DENY)
 		refuse(resolver, ask, &judgement, DNS_NO_NAME);
 	else if (judgement.answer == POLICY_ASK_FIRST)
