@@ -9,6 +9,8 @@
 
 #include <sys/socket.h>
 
+#include <gnutls/gnutls.h>
+
 #include "base/buf.h"
 #include "base/must.h"
 #include "http/private.h"
@@ -41,19 +43,43 @@ static void put_head(const struct request *request, struct buf *out)
 	must(buf_puts(out, "\r\n") == 0);
 }
 
+/* The session the library has with the client; NULL: nothing is encrypted. */
+static gnutls_session_t session_of(const struct request *request)
+{
+	const union MHD_ConnectionInfo *info =
+		request->server->config.tls_cert
+			? MHD_get_connection_info(request->connection,
+	                                          MHD_CONNECTION_INFO_GNUTLS_SESSION)
+			: NULL;
+
+	return info ? info->tls_session : NULL;
+}
+
+/* Nothing was sent on it since the last answer: a document fits, or nobody reads. Between its own
+ * calls the library leaves the session alone. */
+static bool send_whole(const struct request *request, const struct buf *out)
+{
+	gnutls_session_t session = session_of(request);
+	ssize_t sent = session ? gnutls_record_send(session, buf_head(out), buf_len(out))
+	                       : send(request->fd, buf_head(out), buf_len(out),
+	                              MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (session && sent >= 0)
+		(void)gnutls_bye(session, GNUTLS_SHUT_WR); /* the end of the stream says it too */
+	return sent == (ssize_t)buf_len(out);
+}
+
 static void tell(struct request *request)
 {
 	struct buf out;
-	ssize_t sent;
+	bool is_whole;
 
 	buf_init(&out, SIZE_MAX);
 	put_head(request, &out);
 	must(buf_put(&out, buf_head(&request->early), buf_len(&request->early)) == 0);
 	request->is_told = true;
 	server_count_answer(request->server, request->status);
-	/* Nothing was sent on it since the last answer: a document fits, or nobody reads. */
-	sent = send(request->fd, buf_head(&out), buf_len(&out), MSG_NOSIGNAL | MSG_DONTWAIT);
-	bool is_whole = sent == (ssize_t)buf_len(&out);
+	is_whole = send_whole(request, &out);
 	buf_done(&out);
 	if (!is_whole) {
 		close_now(request);
@@ -79,8 +105,7 @@ void early_answer(struct request *request, const void *bytes, size_t len)
 	bool has_body = request->phase == REQUEST_BODY ||
 	                (request->phase == REQUEST_HEADERS && request_body_length(request) != 0);
 
-	/* Nobody but the library can write to an encrypted connection. */
-	if (!has_body || request->status < 400 || request->server->config.tls_cert)
+	if (!has_body || request->status < 400)
 		return;
 	buf_init(&request->early, len);
 	must(buf_put(&request->early, bytes, len) == 0);
