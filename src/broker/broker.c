@@ -29,6 +29,7 @@
 #include "broker/context.h"
 #include "broker/hostimage.h"
 #include "broker/layer.h"
+#include "broker/ops.h"
 #include "broker/rootless.h"
 #include "broker/tasks.h"
 #include "keeper/keeper.h"
@@ -160,6 +161,7 @@ static void on_host_image(struct job *job, struct wire_msg *answer, const struct
 {
 	struct site *site = &job->broker->site;
 	const char *id = answer ? wire_str(answer, FIELD_LAYER, "") : "";
+	ops_layers_made(job, answer != NULL);
 	if (!answer)
 		log_warn("cannot see whether the host image is current", LOG_ERR(err));
 	else if (!str_eq(id, site->host_layer) && id_is_valid(id, "host") &&

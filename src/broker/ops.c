@@ -17,6 +17,7 @@
 #include "broker/box.h"
 #include "broker/context.h"
 #include "broker/job.h"
+#include "broker/layer.h"
 #include "broker/tasks.h"
 
 enum op_needs {
@@ -293,6 +294,26 @@ int op_list(struct broker *broker, struct wire_msg *msg, struct err *err)
  * file, and is read by a worker in a jail that reaches nothing but a fresh directory. The layer ids
  * are ours.
  */
+void ops_layers_made(struct job *job, bool has_answered)
+{
+	struct broker *broker = job->broker;
+	size_t makers =
+		job_count_of(broker, WIRE_OP_IMPORT) + job_count_of(broker, WIRE_OP_HOST_IMAGE);
+	broker->has_half_layers |= !has_answered;
+	if (!broker->has_half_layers || makers > 1) /* the one is this job */
+		return;
+	int r = layer_sweep(&broker->site);
+	if (r < 0)
+		log_warn("left-over layers stay", LOG_INT("errno", -r));
+	broker->has_half_layers = r < 0;
+}
+
+static void on_imported(struct job *job, struct wire_msg *answer, const struct err *err)
+{
+	ops_layers_made(job, answer != NULL);
+	ops_relay(job, answer, err);
+}
+
 int op_import(struct broker *broker, struct wire_msg *msg, struct err *err)
 {
 	static const char *const formats[] = {"auto", "tar", "oci-layout", "docker-archive"};
@@ -311,7 +332,7 @@ int op_import(struct broker *broker, struct wire_msg *msg, struct err *err)
 		return -1;
 	wire_put_fd(&out, msg->fds[0]);
 	wire_put_str(&out, FIELD_FORMAT, formats[i]);
-	return job_send(job, &broker->tasks, &out, OPS_IMPORT_MS, ops_relay, err);
+	return job_send(job, &broker->tasks, &out, OPS_IMPORT_MS, on_imported, err);
 }
 
 /*

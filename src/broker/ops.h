@@ -24,3 +24,6 @@ int ops_dispatch(struct broker *broker, struct wire_msg *msg, struct err *err) N
 
 /* The answer of a job that only says yes or no, or whose fields go to cloched as they are. */
 void ops_relay(struct job *job, struct wire_msg *answer, const struct err *err);
+/* A job that makes layers is over: what one that died left half-made goes, as soon as nobody else
+ * makes any. */
+void ops_layers_made(struct job *job, bool has_answered);

@@ -1,10 +1,12 @@
 // Single faults that must stay visible or pass unnoticed: output the disk did not take, input on a
 // connection that was cut, a loop that takes no more sources, an end the store refused.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { ERRNO, HurtDaemon } from '../fault/lib.mjs';
-import { isRoot, sleep, until } from './lib.mjs';
+import { filesAsTar, isRoot, sleep, until } from './lib.mjs';
 
 const LINES = 'for i in $(seq 1 20); do echo line $i; sleep 0.01; done';
 
@@ -122,6 +124,22 @@ describe('one fault', { skip: !isRoot }, () => {
 			}
 			if (!hits) return assert.ok(n > 3, `${n - 1} sources`);
 		}
+	});
+
+	test('an import whose process dies leaves nothing', { timeout: 120000 }, async () => {
+		const layers = path.join(cloche.state, 'layers');
+		const before = fs.readdirSync(layers).sort();
+		const bytes = filesAsTar(Array.from({ length: 20 }, (_, i) => [`file${i}`, Buffer.alloc(5000, 'x')]));
+		for (const role of ['cloche:tasks', 'worker'])
+			for (const n of [2, 12, 30]) {
+				const answer = await under(`kill ${role} step ${n}`, () => cloche.ask('POST', '/images?name=half&format=tar', bytes, { headers: { 'content-type': 'application/octet-stream' } }));
+				assert.ok(answer.status >= 400 && answer.body.detail, `${role} ${n}: ${answer.status} ${answer.bytes}`);
+				await until(() => fs.readdirSync(layers).sort().join() === before.join(), `${role} ${n}: nothing half-made stays`, 10000).catch((error) => {
+					throw new Error(`${error.message}: ${fs.readdirSync(layers)}`);
+				});
+			}
+		const made = await cloche.ask('POST', '/images?name=whole&format=tar', bytes, { headers: { 'content-type': 'application/octet-stream' } });
+		assert.equal(made.status, 201, String(made.bytes));
 	});
 
 	test('an end the store refused is known soon, again and again', { timeout: 120000 }, async () => {
