@@ -237,6 +237,10 @@ static const struct {
 	{FIELD_METER_OOM_KILLS, "oom_kills", "oom_kills"},
 	{FIELD_METER_PIDS_DENIED, "pids_denied", "pids_denied"},
 	{FIELD_METER_OUTPUT, "output", "output_bytes"},
+	{FIELD_METER_NET_SENT, "net_sent", "net_sent_bytes"},
+	{FIELD_METER_NET_RECEIVED, "net_received", "net_received_bytes"},
+	{FIELD_METER_NET_CONNECTIONS, "net_connections", "net_connections"},
+	{FIELD_METER_NET_DENIED, "net_denied", "net_denied"},
 };
 
 static void take_meters(struct member *member, const struct wire_msg *msg)

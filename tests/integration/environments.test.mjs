@@ -137,6 +137,87 @@ describe('environments', () => {
 	});
 });
 
+describe('environments of teams', () => {
+	const cloche = withDaemon({ before, after }, { listen: '127.0.0.1:0' });
+	const who = {};
+	before(async () => {
+		await cloche.get('POST', '/teams', { name: 'ops' });
+		await cloche.get('POST', '/teams', { name: 'dev' });
+		for (const [name, team] of Object.entries({ alice: 'ops', bob: 'ops', dora: 'dev' })) {
+			await cloche.get('PUT', `/teams/${team}/members/${name}`, { role: 'member' });
+			who[name] = await cloche.as((await cloche.key({ name, team, principal: name })).secret);
+		}
+	});
+
+	test('a private one is for its maker, when a sandbox is made and when it is started again', async () => {
+		const made = await who.alice.expect(201, 'POST', '/environments', { name: 'mine', level: 'none', variables: { KEY: 'alices' } });
+		await who.bob.expect(404, 'GET', '/environments/mine');
+		await who.bob.expect(404, 'PATCH', `/environments/${made.id}`, { level: 'full' });
+		await who.bob.expect(404, 'POST', '/sandboxes', { network: 'mine' });
+		await who.dora.expect(404, 'POST', '/sandboxes', { network: made.id });
+		assert.ok(!(await who.bob.expect(200, 'GET', '/environments')).items.some((one) => one.name === 'mine'));
+		const shared = await who.alice.expect(200, 'PATCH', '/environments/mine', { visibility: 'team' });
+		assert.equal(shared.visibility, 'team');
+		await who.dora.expect(404, 'GET', `/environments/${made.id}`);
+		const sandbox = await who.bob.expect(201, 'POST', '/sandboxes', { network: 'mine' });
+		const key = async (code = 200) => (await who.bob.expect(code, 'POST', `/sandboxes/${sandbox.id}/execs`, { shell: 'echo "[$KEY]"' })).stdout;
+		assert.equal(await key(), '[alices]\n');
+		await who.alice.expect(200, 'PATCH', '/environments/mine', { visibility: 'private' });
+		assert.equal(await key(), '[]\n', 'no variable for who may not see it any more');
+		await who.bob.expect(200, 'POST', `/sandboxes/${sandbox.id}/stop`, { graceMs: 0 });
+		await who.bob.expect(404, 'POST', `/sandboxes/${sandbox.id}/start`);
+		await who.alice.expect(200, 'PATCH', '/environments/mine', { visibility: 'global' });
+		await who.dora.expect(200, 'GET', `/environments/${made.id}`);
+		await who.dora.expect(403, 'PATCH', `/environments/${made.id}`, { level: 'full' });
+		await who.bob.expect(204, 'DELETE', `/sandboxes/${sandbox.id}?force=1`);
+	});
+
+	test('names are of a team', async () => {
+		await who.alice.expect(201, 'POST', '/environments', { name: 'same', visibility: 'team' });
+		await who.dora.expect(201, 'POST', '/environments', { name: 'same', visibility: 'team' });
+		await who.bob.expect(409, 'POST', '/environments', { name: 'same' });
+	});
+});
+
+describe('environments by command line', () => {
+	const cloche = withDaemon({ before, after });
+
+	test('create, list, show, set, rm', async () => {
+		await cloche.ok(['env', 'create', 'web', '--allow', '*.Example.org', '-a', 'example.net:8443', '--deny', 'bad.example.org', '-p', '443', '-e', 'TOKEN=x1']);
+		assert.match(await cloche.ok(['env', 'list']), /web +custom +enforce +api +2 +1/);
+		assert.match(await cloche.ok(['env', 'show', 'web']), /allow: +\*\.example\.org\n.*deny: +bad\.example\.org\nvariable: +TOKEN/s);
+		await cloche.ok(['env', 'set', 'web', '--drop', '*.example.org', '--allow', 'other.org', '--any-port', '--unset', 'TOKEN', '-e', 'OTHER=2']);
+		const web = await cloche.json(['env', 'show', 'web']);
+		assert.deepEqual(web.allowedDomains, ['example.net:8443', 'other.org']);
+		assert.equal(web.ports, null);
+		assert.deepEqual(web.variables, ['OTHER']);
+		assert.equal((await cloche.cli(['env', 'set', 'web', '--drop', 'nothing.example'])).code, 66);
+		assert.equal((await cloche.cli(['env', 'set', 'web'])).code, 64);
+		assert.equal((await cloche.cli(['env', 'set', 'trusted', '--allow', 'a.example'])).code, 73);
+		await cloche.ok(['env', 'rm', 'web']);
+		assert.equal((await cloche.cli(['env', 'show', 'web'])).code, 66);
+		assert.match(await cloche.ok(['env', 'show', 'trusted']), /allow: +\*\.debian\.org/);
+	});
+
+	test('what a sandbox may reach is said when it is made and when it runs', async () => {
+		const wrong = await cloche.cli(['run', '--allow', '10.0.0.1', '--', 'true']);
+		assert.equal(wrong.code, 125);
+		assert.match(wrong.stderr, /allow: entry 1: '10\.0\.0\.1' is an address/);
+		assert.match((await cloche.cli(['run', '--network', 'trustd', '--', 'true'])).stderr, /did you mean 'trusted'/);
+		await cloche.ok(['run', '--network', 'trusted', '--allow', 'example.org', '--allow-cidr', '10.9.0.0/16', '--', 'true']);
+		const id = (await cloche.ok(['sandbox', 'create', '--name', 'n', '--allow', 'Example.org', '--network-mode', 'record'])).trim();
+		assert.match(await cloche.ok(['sandbox', 'info', id]), /allow: +example\.org\n.*policy: +custom, record, generation 1\nfingerprint: +[0-9a-f]{64}/s);
+		assert.match(await cloche.ok(['sandbox', 'net', 'set', 'n', '--mode', 'default', '--clear', '--network', 'full']), /generation: +2/);
+		assert.equal((await cloche.get('GET', `/sandboxes/${id}`)).networkPolicy.level, 'full');
+		assert.equal(await cloche.ok(['sandbox', 'net', 'n']), '');
+		assert.match(await cloche.ok(['sandbox', 'net', 'n', '--hosts']), /^HOST/);
+		assert.equal((await cloche.cli(['env', 'learn', 'n', '--name', 'l'])).code, 73);
+		assert.match(await cloche.ok(['approval', 'list']), /^ID/);
+		assert.equal((await cloche.cli(['approval', 'deny', 'ap_x'])).code, 66);
+		await cloche.ok(['sandbox', 'rm', '--force', 'n']);
+	});
+});
+
 describe('environments of config.toml', () => {
 	test('a profile names one; what is wrong is refused with its line', async () => {
 		const daemon = new Daemon({ config: '[environments.x]\nallowed_domains = ["a.example", "b"]\n' });
