@@ -207,7 +207,6 @@ const failures = [
 	{ role: 'cloche:tasks', call: 'mmap', errno: 'ENOMEM' },
 	{ role: 'cloche-bind', call: 'step', errno: 'EIO', mayLose: true },
 	{ role: 'cloche-keeper', call: 'step', errno: 'EIO', mayLose: true },
-	{ role: 'cloche-keeper', call: 'step', errno: 'ENOMEM', mayLose: true },
 	{ role: 'cloche-keeper', call: 'descriptor', errno: 'EMFILE', mayLose: true },
 	{ role: 'cloche-keeper', call: 'mount', errno: 'EPERM' },
 	{ role: 'cloche-keeper', call: 'mmap', errno: 'ENOMEM', mayLose: true },
