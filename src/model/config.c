@@ -346,6 +346,8 @@ static const struct {
 	{"daemon", read_daemon},
 	{"server", config_read_server},
 	{"delegation", config_read_delegation},
+	{"tasks", config_read_tasks},
+	{"rates", config_read_rates},
 	{"scopes", config_read_scopes},
 	{"capabilities", config_read_capabilities},
 	{"network", config_read_network},
@@ -376,6 +378,7 @@ void config_init(struct config *config)
 	*config = (struct config){.log_level = LOG_LEVEL_INFO};
 	config->daemon_user = mem_strdup("cloche");
 	config_server_init(config);
+	config_tasks_init(config);
 	/* Only this one has a stock unasked: others may be many, and seldom used. */
 	enter_profile(config, "default")->pool = DEFAULT_POOL;
 }
@@ -391,6 +394,7 @@ void config_done(struct config *config)
 	}
 	free(config->profiles);
 	config_server_done(config);
+	config_tasks_done(config);
 	for (size_t i = 0; i < config->environment_count; i++)
 		environment_free(config->environments[i]);
 	free(config->environments);
@@ -458,11 +462,13 @@ static const struct {
 #undef ENVIRONMENT_KEY
 };
 
-static void print_server(struct buf *out)
+static void print_lines(struct buf *out,
+                        bool (*line)(size_t index, const char **section, const char **name,
+                                     const char **text, const char **about))
 {
 	const char *section, *name, *text, *about, *before = "";
 
-	for (size_t i = 0; config_server_line(i, &section, &name, &text, &about); i++) {
+	for (size_t i = 0; line(i, &section, &name, &text, &about); i++) {
 		if (!str_eq(section, before))
 			must(buf_printf(out, "\n%s\n", section) == 0);
 		print_key(out, name, text, about);
@@ -481,7 +487,8 @@ char *config_default_text(void)
 	              "the # to\n# change it. Unknown keys are errors.\n\n[daemon]\n") == 0);
 	for (const struct key *key = daemon_keys; key->name != NULL; key++)
 		print_key(&out, key->name, key->text, key->about);
-	print_server(&out);
+	print_lines(&out, config_server_line);
+	print_lines(&out, config_tasks_line);
 	must(buf_puts(&out, "\n[network]\n") == 0);
 	print_key(&out, "resolvers", "[]",
 	          "who is asked for names: [\"ADDRESS\"]; []: those of this machine");

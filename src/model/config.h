@@ -32,6 +32,17 @@ struct config_server {
 	uint64_t rate_limit, rate_burst; /* requests of one caller; a limit of 0 is none */
 };
 
+struct config_tasks {
+	uint64_t timeout_ms, timeout_max_ms;
+	uint64_t concurrency, team_concurrency;
+	struct strings origin_products;
+};
+
+/* In millionths of a dollar. */
+struct config_rates {
+	uint64_t sandbox_second, cpu_second, memory_gib_second;
+};
+
 struct config {
 	char *daemon_user;    /* account cloched runs as when the broker is root */
 	bool has_daemon_user; /* the file names it: then it must exist */
@@ -44,6 +55,8 @@ struct config {
 	struct strings scope_objects; /* name=about: what operators add to scopes.def */
 	struct capabilities capabilities;
 	uint64_t delegation_depth, delegation_children;
+	struct config_tasks tasks;
+	struct config_rates rates;
 	struct strings resolvers; /* "ADDRESS" or "ADDRESS:PORT"; empty: those of this machine */
 };
 

@@ -35,6 +35,15 @@ int config_read_capabilities(struct config *config, struct config_place *place,
 /* Once the file is read. */
 int config_check_capabilities(const struct config *config, const char *file,
                               struct err *err) NODISCARD;
+int config_read_tasks(struct config *config, struct config_place *place, const struct toml *table,
+                      struct err *err) NODISCARD;
+int config_read_rates(struct config *config, struct config_place *place, const struct toml *table,
+                      struct err *err) NODISCARD;
+void config_tasks_init(struct config *config);
+void config_tasks_done(struct config *config);
+/* As config_server_line. */
+bool config_tasks_line(size_t index, const char **ret_section, const char **ret_name,
+                       const char **ret_text, const char **ret_about);
 void config_server_init(struct config *config);
 void config_server_done(struct config *config);
 /* The keys of these sections for the default file; false after the last. */

@@ -19,10 +19,10 @@ enum event_kind {
 
 struct event {
 	uint64_t seq;         /* 1, 2, 3 … of this node; 0 until committed */
-	uint64_t sandbox_seq; /* 1, 2, 3 … of this sandbox; 0 when it is about none */
+	uint64_t sandbox_seq; /* 1, 2, 3 … of this sandbox or task; 0 when it is about none */
 	uint64_t time_ms;     /* CLOCK_REALTIME */
 	enum event_kind kind;
-	struct id sandbox; /* "" when it is about none */
+	struct id sandbox; /* or task that it is about; "" when it is about none */
 	char *data;        /* one JSON object as text, or NULL for {} */
 	/* Whose the sandbox was then, filled by the store; "" when it is about none. */
 	struct id owner, team;

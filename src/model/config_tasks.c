@@ -1,0 +1,143 @@
+/* [tasks] and [rates] of config.toml. */
+#include "base/str.h"
+#include "model/config_impl.h"
+
+enum { NUMBER_MOST = 1000000, LIST_MOST = 64, KEYS_MOST = 16, TIMEOUT_LEAST_MS = 100 };
+
+typedef int (*read_value)(void *field, const struct toml *node, struct err *err);
+
+static int read_NUMBER(void *field, const struct toml *node, struct err *err)
+{
+	if (node->kind != TOML_INT)
+		return config_refuse_kind(node, "a whole number", err);
+	if (node->num < 0 || node->num > NUMBER_MOST)
+		return err_set(err, ERR_CONFIG, "%s %lld is not between 0 and %d", node->key,
+		               (long long)node->num, NUMBER_MOST);
+	*(uint64_t *)field = (uint64_t)node->num;
+	return 0;
+}
+
+static int read_DURATION(void *field, const struct toml *node, struct err *err)
+{
+	uint64_t ms = 0;
+
+	if (node->kind == TOML_INT && node->num > 0 && node->num < INT32_MAX)
+		ms = (uint64_t)node->num * 1000;
+	else if (node->kind != TOML_STRING || config_has_nul(node) || str_to_ms(node->str, &ms) < 0)
+		ms = 0;
+	if (ms < TIMEOUT_LEAST_MS)
+		return err_set(err, ERR_CONFIG,
+		               "'%s' is not a time such as \"30m\", \"2h\" or 90 (seconds)",
+		               node->key);
+	*(uint64_t *)field = ms;
+	return 0;
+}
+
+static int read_LIST(void *field, const struct toml *node, struct err *err)
+{
+	struct strings *list = field;
+
+	if (config_read_strings(list, node, err) < 0)
+		return -1;
+	return list->count <= LIST_MOST ? 0
+	                                : err_set(err, ERR_CONFIG, "'%s' has more than %d entries",
+	                                          node->key, LIST_MOST);
+}
+
+struct key {
+	const char *name;
+	read_value read;
+	size_t offset;
+};
+
+#define KEY(key, kind, field, text, about) {key, read_##kind, offsetof(struct config, field)},
+static const struct key tasks_keys[] = {
+#define TASKS_KEY KEY
+#include "model/config_tasks.def"
+#undef TASKS_KEY
+	{0},
+};
+static const struct key rates_keys[] = {
+#define RATES_KEY KEY
+#include "model/config_tasks.def"
+#undef RATES_KEY
+	{0},
+};
+#undef KEY
+
+static int read_keys(const struct key *keys, struct config *config,
+                     const struct config_place *place, const struct toml *table, struct err *err)
+{
+	const char *names[KEYS_MOST] = {NULL};
+
+	for (size_t i = 0; keys[i].name != NULL; i++)
+		names[i] = keys[i].name;
+	for (const struct toml *node = table->child; node != NULL; node = node->next) {
+		const struct key *key = keys;
+
+		while (key->name != NULL && !str_eq(key->name, node->key))
+			key++;
+		if (key->name == NULL)
+			return config_refuse_unknown(place, node, names, err);
+		if (key->read((char *)config + key->offset, node, err) < 0)
+			return config_blame(place, node->line, err);
+	}
+	return 0;
+}
+
+int config_read_tasks(struct config *config, struct config_place *place, const struct toml *table,
+                      struct err *err)
+{
+	place->section = "[tasks]";
+	if (read_keys(tasks_keys, config, place, table, err) < 0)
+		return -1;
+	if (config->tasks.timeout_ms > config->tasks.timeout_max_ms) {
+		err_set(err, ERR_CONFIG, "timeout is more than timeout_max");
+		return config_blame(place, table->line, err);
+	}
+	return 0;
+}
+
+int config_read_rates(struct config *config, struct config_place *place, const struct toml *table,
+                      struct err *err)
+{
+	place->section = "[rates]";
+	return read_keys(rates_keys, config, place, table, err);
+}
+
+void config_tasks_init(struct config *config)
+{
+	config->tasks = (struct config_tasks){.timeout_ms = 300 * 1000,
+	                                      .timeout_max_ms = 600 * 1000,
+	                                      .concurrency = 256,
+	                                      .team_concurrency = 64};
+	config->rates = (struct config_rates){30, 20, 4};
+}
+
+void config_tasks_done(struct config *config)
+{
+	strings_done(&config->tasks.origin_products);
+}
+
+/* For the default file. */
+static const struct {
+	const char *section, *name, *text, *about;
+} lines[] = {
+#define TASKS_KEY(key, kind, field, text, about)    {"[tasks]", key, text, about},
+#define RATES_KEY(key, kind, field, text, about)    {"[rates]", key, text, about},
+#include "model/config_tasks.def"
+#undef TASKS_KEY
+#undef RATES_KEY
+};
+
+bool config_tasks_line(size_t index, const char **ret_section, const char **ret_name,
+                       const char **ret_text, const char **ret_about)
+{
+	if (index >= ARRAY_LEN(lines))
+		return false;
+	*ret_section = lines[index].section;
+	*ret_name = lines[index].name;
+	*ret_text = lines[index].text;
+	*ret_about = lines[index].about;
+	return true;
+}
