@@ -1,0 +1,108 @@
+/* Keeps the output of a run before its sandbox goes. */
+#include "task/collect.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "task/cost.h"
+#include "task/job.h"
+#include "task/log.h"
+#include "task/redact.h"
+#include "wire/outlog.h"
+
+struct redact *collect_redact(const struct task *task)
+{
+	json_t *choices = json_loads(task->choices, 0, NULL);
+	const json_t *env = json_object_get(json_object_get(choices, "sandbox"), "env");
+	struct redact *redact = redact_new();
+	const char *name;
+	json_t *value;
+
+	json_object_foreach ((json_t *)(uintptr_t)env, name, value) {
+		if (redact_is_secret_name(name) && json_is_string(value))
+			redact_add(redact, json_string_value(value));
+	}
+	json_decref(choices);
+	return redact;
+}
+
+static int copy_record(struct log_writer *writer, const struct outlog_record *record,
+                       struct err *err)
+{
+	static const char gap[] = "some output was dropped";
+
+	switch (record->stream) {
+	case OUTLOG_STDOUT:
+		return log_writer_put(writer, '1', record->bytes, record->len, err);
+	case OUTLOG_STDERR:
+		return log_writer_put(writer, '2', record->bytes, record->len, err);
+	case OUTLOG_GAP:
+		return log_writer_put(writer, '!', gap, strlen(gap), err);
+	case OUTLOG_STDIN:
+	case OUTLOG_EXIT:
+		break;
+	}
+	return 0;
+}
+
+static int copy(struct outlog_reader *reader, struct log_writer *writer, struct err *err)
+{
+	struct outlog_record record;
+	int r;
+
+	while ((r = outlog_next(reader, &record)) > 0) {
+		if (copy_record(writer, &record, err) < 0)
+			return -1;
+		if (record.stream == OUTLOG_EXIT)
+			break;
+	}
+	return r < 0 ? err_sys(err, -r, "read the output of %s", writer->run) : 0;
+}
+
+static int keep(struct job *job, int dir_fd, struct redact *redact, struct err *err)
+{
+	struct run *run = job->run;
+	struct outlog_reader reader;
+	struct log_writer writer;
+	char *text = NULL;
+	int r = outlog_reader_open(&reader, dir_fd, 0);
+
+	if (r < 0)
+		return err_sys(err, -r, "read the output of %s", run->id.text);
+	log_writer_init(&writer, job->tasks->config.files_fd, run->id.text, redact);
+	r = copy(&reader, &writer, err);
+	if (r == 0)
+		r = log_writer_finish(&writer, &text, err);
+	if (r == 0) {
+		mem_freep(&run->log);
+		run->log = text;
+		run->has_log_file = text == NULL;
+	}
+	log_writer_done(&writer);
+	outlog_reader_close(&reader);
+	return r;
+}
+
+int collect_log(struct job *job, struct err *err)
+{
+	const struct tasks_config *config = &job->tasks->config;
+	struct run *run = job->run;
+	struct redact *redact;
+	char path[96];
+	int fd, r;
+
+	run->cost = cost_of(&config->config->rates, &run->meters);
+	/* Both ids were made by us: no slash can be in them. */
+	(void)snprintf(path, sizeof(path), "%s/out/%s", run->sandbox.text, run->exec.text);
+	fd = openat(config->sandboxes_fd, path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno == ENOENT ? 0
+		                       : err_sys(err, errno, "open the output of %s", run->id.text);
+	redact = collect_redact(job->task);
+	r = keep(job, fd, redact, err);
+	redact_free(redact);
+	return r;
+}

@@ -1,0 +1,143 @@
+/*
+ * One run on its way. Private to src/task: job.c is the machine (journal, deadlines, repetitions),
+ * steps.c what each step does and undoes, watch.c what happens while the agent works, tasks.c who
+ * has jobs.
+ *
+ * Invariants: a step begins after the commit that says so (but for those that change nothing
+ * outside). At most one commit of a job is under way; what is noted meanwhile goes with the next.
+ * Answers that come after their step was given up carry an old serial and are only cleaned up.
+ */
+#pragma once
+
+#include "api/engine.h"
+#include "base/loop.h"
+#include "store/task.h"
+#include "task/tasks.h"
+
+struct redact;
+
+typedef void (*job_then)(struct job *job);
+
+struct job {
+	struct tasks *tasks;
+	struct job *next, *prev; /* of all there are, or of the queue */
+	struct run *run;
+	struct task *task;
+	json_t *choices;
+	unsigned pending; /* answers that will come */
+	bool is_started;  /* it left the queue */
+	bool is_over;     /* nothing follows */
+	bool is_resumed;  /* by this daemon, from one that ended */
+
+	/* the journal */
+	struct run_progress progress[RUN_STEP_COUNT_];
+	bool is_dirty[RUN_STEP_COUNT_];
+	struct event *events; /* noted since the last commit */
+	size_t event_count;
+	size_t sent_count; /* of these, in the commit under way */
+	bool is_committing, has_more;
+	bool add_token, revoke_token;
+	unsigned refusals; /* commits that failed one after another */
+	job_then then;     /* after the next commit */
+	struct loop_timer commit_retry;
+
+	/* the step */
+	unsigned serial;
+	unsigned attempts;
+	struct loop_timer step_timer; /* its deadline, or the pause before it is repeated */
+	struct err err;               /* why the last attempt failed */
+
+	/* sync.c */
+	struct sync *sync;
+
+	/* watch.c */
+	struct exec_watch watch;
+	struct loop_timer deadline, tick, kill_timer;
+	uint64_t deadline_ms; /* on the boot clock */
+	uint64_t active_ms;   /* the last sign of life */
+	uint64_t cpu_us;      /* used up to then */
+	bool has_warned;      /* of the budget */
+	bool is_measuring;
+
+	struct tasks_waiter *waiters;
+	struct job_stop *stops;
+};
+
+/* A question under way: which job, and whether it still wants the answer. */
+struct job_call {
+	struct job *job;
+	unsigned serial;
+};
+
+/* --- job.c --- */
+struct job *job_new(struct tasks *tasks, struct run *run, struct task *task);
+void job_free(struct job *job);
+/* From the queue to the first step. */
+void job_begin(struct job *job);
+/* One that was running when the daemon before ended. */
+void job_resume(struct job *job);
+/* The step succeeded, or (status "skipped") had nothing to do. */
+void job_step_done(struct job *job, const char *status, const char *detail);
+/* This attempt failed: it is repeated, or the run ends. */
+void job_step_failed(struct job *job, const struct err *err);
+/* Something ends the run: the first that does says why. */
+void job_end(struct job *job, enum run_end end, const char *detail);
+/* The agent is over: go on. */
+void job_wait_over(struct job *job);
+/* Everything noted goes to the store, then `then` is called. */
+void job_commit(struct job *job, job_then then);
+/* The last step was done: the end is stored, whoever waits is told. */
+void job_finish(struct job *job);
+
+struct job_call *job_ask(struct job *job);
+/* The job if it still wants this answer, else NULL. Frees the call. */
+struct job *job_answer(struct job_call *call);
+/* As job_answer; *ret_any is the job in any case, to be used at once or not at all. */
+struct job *job_answer_any(struct job_call *call, struct job **ret_any);
+
+/* --- notes.c --- */
+void job_note(struct job *job, enum event_kind kind, json_t *data);
+void job_note_step(struct job *job, enum run_step step, const char *status, const char *detail);
+
+/* --- steps.c --- */
+void step_do(struct job *job);
+/* Whether it may begin before its journal is on disk: it changes nothing outside. */
+bool step_is_harmless(enum run_step step);
+/* After a crash: what became of the step that was under way. */
+void step_take_up(struct job *job);
+
+/* --- watch.c --- */
+void watch_init(struct job *job);
+/* The wall clock runs from here on. */
+void watch_clock(struct job *job, uint64_t left_ms);
+void watch_begin(struct job *job);
+void watch_end(struct job *job);
+void watch_kill(struct job *job);
+/* How its agent ended, from its row. */
+void watch_take_exec(struct job *job, const struct exec *exec);
+
+/* --- sync.c --- */
+/* Brings the inputs in, one file after another; job_step_done or job_step_failed follow. */
+void sync_begin(struct job *job);
+void sync_cancel(struct job *job);
+
+/* --- collect.c --- */
+int collect_log(struct job *job, struct err *err) NODISCARD;
+
+/* --- token.c --- */
+/* Adds the run's credential to the write. */
+void token_mint(struct job *job, struct store_write *write);
+
+/* --- tasks.c --- */
+struct store *job_store(const struct job *job);
+void tasks_job_over(struct job *job);
+
+struct tasks {
+	struct tasks_config config;
+	struct job *jobs;  /* running */
+	struct job *queue; /* in the order they came */
+	size_t running, queued;
+	uint64_t started, finished;
+	char turn[33]; /* the team that was served last */
+	bool is_shut;
+};

@@ -1,0 +1,46 @@
+/* What happens to a run, as events and as the rows of its journal. */
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/must.h"
+#include "task/job.h"
+
+/* Takes the data. */
+void job_note(struct job *job, enum event_kind kind, json_t *data)
+{
+	struct event *event;
+
+	job->events = mem_resize(job->events, job->event_count + 1, sizeof(*job->events));
+	event = &job->events[job->event_count++];
+	*event = (struct event){.kind = kind,
+	                        .time_ms = io_real_ms(),
+	                        .sandbox = job->task->id,
+	                        .data = json_dumps(data, JSON_COMPACT)};
+	must(event->data);
+	json_decref(data);
+}
+
+void job_note_step(struct job *job, enum run_step step, const char *status, const char *detail)
+{
+	struct run_progress *progress = &job->progress[step];
+	uint64_t now = io_real_ms();
+	json_t *data = json_object();
+
+	spec_set(&progress->status, status);
+	spec_set(&progress->detail, detail);
+	progress->attempts = MAX(job->attempts, 1u);
+	if (progress->started_ms == 0)
+		progress->started_ms = now;
+	progress->ended_ms = strcmp(status, "started") == 0 ? 0 : now;
+	job->is_dirty[step] = true;
+	json_object_set_new(data, "run", json_string(job->run->id.text));
+	json_object_set_new(data, "step", json_string(run_step_name(step)));
+	json_object_set_new(data, "status", json_string(status));
+	if (progress->attempts > 1)
+		json_object_set_new(data, "attempt", json_integer((json_int_t)progress->attempts));
+	if (detail)
+		json_object_set_new(data, "detail", json_string(detail));
+	if (progress->ended_ms)
+		json_object_set_new(data, "ms",
+		                    json_integer((json_int_t)(now - progress->started_ms)));
+	job_note(job, EVENT_TASK_STEP, data);
+}

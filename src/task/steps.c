@@ -1,0 +1,371 @@
+/*
+ * What each step does, how it is taken up after a crash, and how it is undone. The undos run in
+ * `cleanup`, backwards: whatever a step may have made is looked for by the run's id or by the ids
+ * that the journal had before it was made.
+ */
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "store/identity.h"
+#include "task/agent.h"
+#include "task/job.h"
+
+/* A label nobody else may set (api/decode.c): by it a sandbox is found whose id was not noted yet.
+ */
+#define LABEL "cloche/run"
+
+enum {
+	/* A sandbox outlives its run's time by this if nobody ends it: then its keeper does. */
+	TTL_MARGIN_MS = 10 * 60 * 1000,
+	/* The keeper's own timeout is a safety net behind ours. */
+	EXEC_MARGIN_MS = 2000,
+};
+
+/* --- token --- */
+
+static void do_token(struct job *job)
+{
+	job->add_token = true;
+	job_step_done(job, "completed", NULL);
+}
+
+static void take_up_token(struct job *job)
+{
+	auto_(credential_freep) struct credential *token = NULL;
+	struct err err = {0};
+
+	if (store_credential_of_run(job_store(job), job->run->id.text, &token, &err) == 0) {
+		job->run->token = token->id;
+		job_step_done(job, "completed", NULL);
+	} else {
+		do_token(job);
+	}
+}
+
+/* --- provision --- */
+
+static struct engine *engine_of(const struct job *job)
+{
+	return job->tasks->config.engine;
+}
+
+static void on_late_removed(const struct err *err, void *ctx)
+{
+	if (err->code != ERR_OK && err->code != ERR_NOT_FOUND)
+		log_warn("a sandbox that came too late for its run stays for now", LOG_ERR(err));
+}
+
+static void remove_late(struct tasks *tasks, const char *sandbox)
+{
+	if (!tasks->is_shut)
+		tasks->config.engine->ops->remove(tasks->config.engine, sandbox,
+		                                  ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH,
+		                                  on_late_removed, NULL);
+}
+
+static void on_created(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	struct job_call *call = ctx;
+	struct tasks *tasks = call->job->tasks;
+	struct job *any;
+	struct job *job = job_answer_any(call, &any);
+
+	if (!job && sandbox)
+		remove_late(tasks, sandbox->id.text);
+	if (!job)
+		return;
+	if (!sandbox) {
+		job_step_failed(job, err);
+		return;
+	}
+	job->run->sandbox = sandbox->id;
+	job_step_done(job, "completed", NULL);
+}
+
+static int make_spec(struct job *job, struct spec *ret, struct err *err)
+{
+	const struct tasks_config *config = &job->tasks->config;
+	const struct task *task = job->task;
+
+	if (config->make_spec(json_object_get(job->choices, "sandbox"), config->config, ret, err) <
+	    0)
+		return -1;
+	strings_set(&ret->labels, LABEL, job->run->id.text);
+	spec_set(&ret->owner, task->owner.text);
+	spec_set(&ret->team, task->team.text);
+	ret->visibility = task->visibility;
+	ret->ttl_ms = job->run->timeout_ms + TTL_MARGIN_MS;
+	ret->is_ephemeral = true; /* its row is in the queue of the store before ours */
+	return 0;
+}
+
+static void do_provision(struct job *job)
+{
+	struct engine *engine = engine_of(job);
+	struct err err = {0};
+	struct spec spec;
+
+	if (make_spec(job, &spec, &err) < 0) {
+		job_step_failed(job, &err);
+		return;
+	}
+	engine->ops->create(engine, &spec, on_created, job_ask(job));
+	spec_done(&spec);
+}
+
+/* Those that carry the run's label. */
+static int find_labelled(struct job *job, struct sandbox_page *ret, struct err *err)
+{
+	struct strings labels = {0};
+	struct sandbox_filter filter = {.labels = &labels, .limit = 10};
+	int r;
+
+	strings_set(&labels, LABEL, job->run->id.text);
+	r = store_sandbox_list(job_store(job), &filter, ret, err);
+	strings_done(&labels);
+	return r;
+}
+
+/* One that runs is taken; one that is being undone, or ended, is not in the way of another. */
+static void take_up_provision(struct job *job)
+{
+	struct sandbox_page page = {0};
+	struct err err = {0};
+
+	if (find_labelled(job, &page, &err) < 0) {
+		job_step_failed(job, &err);
+		return;
+	}
+	for (size_t i = 0; i < page.count; i++) {
+		if (page.items[i]->state == SANDBOX_RUNNING && !job->run->sandbox.text[0])
+			job->run->sandbox = page.items[i]->id;
+		else if (page.items[i]->state != SANDBOX_CREATING)
+			remove_late(job->tasks, page.items[i]->id.text);
+	}
+	sandbox_page_done(&page);
+	if (job->run->sandbox.text[0])
+		job_step_done(job, "completed", NULL);
+	else
+		do_provision(job);
+}
+
+/* --- sync --- */
+
+static void do_sync(struct job *job)
+{
+	if (json_array_size(json_object_get(job->choices, "inputs")) == 0)
+		job_step_done(job, "skipped", NULL);
+	else
+		sync_begin(job);
+}
+
+/* --- agent --- */
+
+static void on_agent_started(const struct exec *exec, const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+
+	if (!job)
+		return;
+	if (exec)
+		job_step_done(job, "completed", NULL);
+	else
+		job_step_failed(job, err);
+}
+
+/* The sandbox's programs and ours: `cloche` inside is always the one of this version. */
+static void set_env(const struct job *job, const struct sandbox *sandbox, struct strings *env)
+{
+	const char *path = strings_value(&sandbox->spec.env, "PATH");
+	auto_free char *full = mem_printf(
+		"%s:/run/cloche",
+		path ? path : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+
+	strings_copy(env, &sandbox->spec.env);
+	strings_set(env, "PATH", full);
+	strings_set(env, "CLOCHE_TASK", job->task->id.text);
+	strings_set(env, "CLOCHE_RUN", job->run->id.text);
+}
+
+static int start_agent(struct job *job, struct err *err)
+{
+	const struct agent *agent = agent_find(job->task->agent);
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	auto_(exec_freep) struct exec *exec = NULL;
+	struct engine *engine = engine_of(job);
+	struct strings env = {0};
+	struct exec_start start = {.env = &env, .watch = &job->watch};
+	uint64_t now = io_boot_ms();
+
+	if (!agent)
+		return err_set(err, ERR_NOT_FOUND, "no agent '%s'", job->task->agent);
+	if (store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, err) < 0)
+		return -1;
+	exec = exec_new(&sandbox->id);
+	exec->id = job->run->exec;
+	spec_set(&exec->user, sandbox->spec.user);
+	spec_set(&exec->cwd, sandbox->spec.cwd);
+	exec->background = true;
+	set_env(job, sandbox, &env);
+	if (agent->command(job->task, job->choices, exec, &env, err) < 0) {
+		strings_done(&env);
+		return -1;
+	}
+	start.exec = exec;
+	start.timeout_ms = (job->deadline_ms > now ? job->deadline_ms - now : 1) + EXEC_MARGIN_MS;
+	engine->ops->exec(engine, &start, on_agent_started, job_ask(job));
+	strings_done(&env);
+	return 0;
+}
+
+static void do_agent(struct job *job)
+{
+	struct err err = {0};
+
+	if (start_agent(job, &err) < 0)
+		job_step_failed(job, &err);
+}
+
+/* The id was noted before the start: it runs, it ran, or nobody ever saw it. */
+static void take_up_agent(struct job *job)
+{
+	struct engine *engine = engine_of(job);
+	auto_(exec_freep) struct exec *exec = NULL;
+	struct err err = {0};
+
+	if (engine->ops->watch(engine, job->run->sandbox.text, job->run->exec.text, &job->watch,
+	                       &err) == 0) {
+		job_step_done(job, "completed", NULL);
+		return;
+	}
+	err = (struct err){0};
+	if (store_exec_get(job_store(job), job->run->exec.text, &exec, &err) == 0)
+		job_step_done(job, "completed", NULL); /* the next step reads how it ended */
+	else
+		do_agent(job);
+}
+
+/* --- wait --- */
+
+static void do_wait(struct job *job)
+{
+	struct engine *engine = engine_of(job);
+	auto_(exec_freep) struct exec *exec = NULL;
+	struct err err = {0};
+
+	if (job->run->has_exit) { /* it was over before its start was answered */
+		job_wait_over(job);
+		return;
+	}
+	if (job->watch.live || engine->ops->watch(engine, job->run->sandbox.text,
+	                                          job->run->exec.text, &job->watch, &err) == 0) {
+		watch_begin(job);
+		if (job->run->end != RUN_END_NONE)
+			watch_kill(job);
+		return;
+	}
+	if (store_exec_get(job_store(job), job->run->exec.text, &exec, &err) == 0 && exec->ended_ms)
+		watch_take_exec(job, exec);
+	if (job->run->end == RUN_END_NONE) {
+		job->run->end = RUN_END_SANDBOX_LOST;
+		spec_set(&job->run->detail, "the sandbox ended before the agent did");
+	}
+	job_wait_over(job);
+}
+
+/* --- collect --- */
+
+static void on_meters(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+	struct err failed = {0};
+
+	if (!job)
+		return;
+	if (sandbox)
+		job->run->meters = sandbox->meters;
+	if (job->run->exec.text[0] && collect_log(job, &failed) < 0)
+		job_step_failed(job, &failed);
+	else
+		job_step_done(job, "completed", NULL);
+}
+
+/* What it used first: the log of a sandbox that is gone is gone, too. */
+static void do_collect(struct job *job)
+{
+	struct engine *engine = engine_of(job);
+
+	if (!job->run->sandbox.text[0])
+		job_step_done(job, "skipped", NULL);
+	else
+		engine->ops->meters(engine, job->run->sandbox.text, on_meters, job_ask(job));
+}
+
+/* --- cleanup --- */
+
+static void on_removed(const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+
+	if (!job)
+		return;
+	if (err->code == ERR_OK || err->code == ERR_NOT_FOUND)
+		job_step_done(job, "completed", NULL);
+	else
+		job_step_failed(job, err);
+}
+
+/* The token goes with the commit of the end (job_finish). A sandbox whose creation was given up is
+ * removed when it comes; one that a crash interrupted is found by its label. */
+static void do_cleanup(struct job *job)
+{
+	struct engine *engine = engine_of(job);
+	struct sandbox_page page = {0};
+	struct err err = {0};
+
+	if ((job->is_resumed || !job->run->sandbox.text[0]) &&
+	    find_labelled(job, &page, &err) == 0) {
+		for (size_t i = 0; i < page.count; i++) {
+			if (!str_eq(page.items[i]->id.text, job->run->sandbox.text))
+				remove_late(job->tasks, page.items[i]->id.text);
+		}
+		sandbox_page_done(&page);
+	}
+	if (!job->run->sandbox.text[0])
+		job_step_done(job, "completed", NULL);
+	else
+		engine->ops->remove(engine, job->run->sandbox.text,
+		                    ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed,
+		                    job_ask(job));
+}
+
+static const struct {
+	void (*run)(struct job *job);
+	void (*take_up)(struct job *job);
+	bool is_harmless;
+} steps[] = {
+	[RUN_STEP_TOKEN] = {do_token, take_up_token, true},
+	[RUN_STEP_PROVISION] = {do_provision, take_up_provision, false},
+	[RUN_STEP_SYNC] = {do_sync, do_sync, true},
+	[RUN_STEP_AGENT] = {take_up_agent, take_up_agent, false},
+	[RUN_STEP_WAIT] = {do_wait, do_wait, true},
+	[RUN_STEP_COLLECT] = {do_collect, do_collect, true},
+	[RUN_STEP_CLEANUP] = {do_cleanup, do_cleanup, false},
+};
+static_assert(ARRAY_LEN(steps) == RUN_STEP_COUNT_, "a row a step");
+
+bool step_is_harmless(enum run_step step)
+{
+	return steps[step].is_harmless;
+}
+
+void step_do(struct job *job)
+{
+	steps[job->run->step].run(job);
+}
+
+void step_take_up(struct job *job)
+{
+	steps[job->run->step].take_up(job);
+}

@@ -1,0 +1,392 @@
+#include "task/tasks.h"
+
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "model/config.h"
+#include "task/job.h"
+
+static const struct err no_err;
+
+struct store *job_store(const struct job *job)
+{
+	return job->tasks->config.store;
+}
+
+struct tasks *tasks_new(const struct tasks_config *config)
+{
+	struct tasks *tasks = mem_new(struct tasks);
+
+	tasks->config = *config;
+	return tasks;
+}
+
+/* --- who there is --- */
+
+static void link_job(struct job **list, struct job *job)
+{
+	struct job **at = list;
+
+	while (*at)
+		at = &(*at)->next;
+	job->next = NULL;
+	*at = job;
+}
+
+static void unlink_job(struct job **list, struct job *job)
+{
+	for (struct job **at = list; *at; at = &(*at)->next) {
+		if (*at == job) {
+			*at = job->next;
+			job->next = NULL;
+			return;
+		}
+	}
+}
+
+static struct job *find_in(struct job *list, const char *run)
+{
+	for (struct job *job = list; job; job = job->next) {
+		if (str_eq(job->run->id.text, run))
+			return job;
+	}
+	return NULL;
+}
+
+static struct job *find_job(const struct tasks *tasks, const char *run)
+{
+	struct job *job = find_in(tasks->jobs, run);
+
+	return job ? job : find_in(tasks->queue, run);
+}
+
+/* --- the queue: teams take turns, in a team the more urgent comes first --- */
+
+static size_t running_of(const struct tasks *tasks, const char *team)
+{
+	size_t count = 0;
+
+	for (const struct job *job = tasks->jobs; job; job = job->next)
+		count += str_eq(job->run->team.text, team);
+	return count;
+}
+
+static bool has_room(const struct tasks *tasks, const char *team)
+{
+	return running_of(tasks, team) < tasks->config.config->tasks.team_concurrency;
+}
+
+/* Teams in the order of their ids, beginning after the one that was served last. */
+static bool is_sooner(const struct tasks *tasks, const struct job *a, const struct job *b)
+{
+	int order = strcmp(a->run->team.text, b->run->team.text);
+	bool a_wraps = strcmp(a->run->team.text, tasks->turn) <= 0;
+	bool b_wraps = strcmp(b->run->team.text, tasks->turn) <= 0;
+
+	if (order == 0)
+		return a->run->priority > b->run->priority;
+	return a_wraps != b_wraps ? b_wraps : order < 0;
+}
+
+static struct job *pick(const struct tasks *tasks)
+{
+	struct job *best = NULL;
+
+	for (struct job *job = tasks->queue; job; job = job->next) {
+		if (best && !is_sooner(tasks, job, best))
+			continue;
+		if (has_room(tasks, job->run->team.text))
+			best = job;
+	}
+	return best;
+}
+
+static void serve_queue(struct tasks *tasks)
+{
+	struct job *job;
+
+	while (!tasks->is_shut && tasks->queue &&
+	       tasks->running < tasks->config.config->tasks.concurrency && (job = pick(tasks))) {
+		unlink_job(&tasks->queue, job);
+		tasks->queued--;
+		link_job(&tasks->jobs, job);
+		tasks->running++;
+		tasks->started++;
+		memcpy(tasks->turn, job->run->team.text, sizeof(tasks->turn));
+		job_begin(job);
+	}
+}
+
+static void enqueue(struct tasks *tasks, struct job *job)
+{
+	link_job(&tasks->queue, job);
+	tasks->queued++;
+	serve_queue(tasks);
+}
+
+static void tell_waiters(struct job *job)
+{
+	while (job->waiters) {
+		struct tasks_waiter *waiter = job->waiters;
+
+		job->waiters = waiter->next;
+		waiter->job = NULL;
+		waiter->on_over(waiter, waiter->ctx);
+	}
+}
+
+void tasks_job_over(struct job *job)
+{
+	struct tasks *tasks = job->tasks;
+
+	if (find_in(tasks->queue, job->run->id.text)) {
+		unlink_job(&tasks->queue, job);
+		tasks->queued--;
+	} else {
+		unlink_job(&tasks->jobs, job);
+		tasks->running--;
+	}
+	tasks->finished++;
+	tell_waiters(job);
+	serve_queue(tasks);
+}
+
+/* --- from outside --- */
+
+struct creation {
+	struct tasks *tasks;
+	struct job *job; /* NULL: no run yet */
+	tasks_on_done on_done;
+	void *ctx;
+};
+
+static void on_created(const struct store_result *result, void *ctx)
+{
+	auto_free struct creation *creation = ctx;
+	struct tasks *tasks = creation->tasks;
+
+	/* In the queue first: whoever is answered may ask for it. */
+	if (creation->job && result->ok && !tasks->is_shut)
+		enqueue(tasks, creation->job);
+	else if (creation->job)
+		job_free(creation->job);
+	creation->on_done(result->ok ? &no_err : &result->err, creation->ctx);
+}
+
+static void put_event(struct store_write *write, const struct task *task, const struct run *run)
+{
+	struct event event = {
+		.kind = EVENT_TASK_CREATED, .time_ms = io_real_ms(), .sandbox = task->id};
+	json_t *data = json_object();
+
+	if (run)
+		json_object_set_new(data, "run", json_string(run->id.text));
+	json_object_set_new(data, "agent", json_string(task->agent));
+	event.data = json_dumps(data, JSON_COMPACT);
+	json_decref(data);
+	store_put_event(write, &event);
+	event_done(&event);
+}
+
+void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks_on_done on_done,
+                  void *ctx)
+{
+	struct creation *creation = mem_new(struct creation);
+	struct store_write *write = store_write_new(tasks->config.store);
+	bool is_new = task->run_count == 0 && task->created_ms == 0;
+
+	if (is_new) {
+		task->created_ms = io_real_ms();
+		store_add_task(write, task);
+	}
+	if (run)
+		store_add_run(write, run);
+	put_event(write, task, run);
+	*creation = (struct creation){tasks, run ? job_new(tasks, run, task) : NULL, on_done, ctx};
+	if (!run)
+		task_free(task);
+	store_write_submit(write, on_created, creation);
+}
+
+struct stop {
+	tasks_on_done on_done;
+	void *ctx;
+	struct loop_timer timer;
+	struct err err;
+};
+
+static void on_stop_said(struct loop_timer *timer, void *ctx)
+{
+	auto_free struct stop *stop = ctx;
+
+	stop->on_done(&stop->err, stop->ctx);
+}
+
+static void on_stop_stored(const struct store_result *result, void *ctx)
+{
+	auto_free struct stop *stop = ctx;
+
+	stop->on_done(result->ok ? &no_err : &result->err, stop->ctx);
+}
+
+/* What the stop noted is in the queue of the store: an empty write behind it is answered later. */
+void tasks_stop(struct tasks *tasks, const char *run, const char *why, tasks_on_done on_done,
+                void *ctx)
+{
+	struct job *job = find_job(tasks, run);
+	struct stop *stop = mem_new(struct stop);
+
+	stop->on_done = on_done;
+	stop->ctx = ctx;
+	if (!job) {
+		struct run *row = NULL;
+
+		if (store_run_get(tasks->config.store, run, &row, &stop->err) == 0)
+			run_free(row);
+		loop_timer_in(tasks->config.loop, &stop->timer, 0, on_stop_said, stop);
+		return;
+	}
+	job_end(job, RUN_END_STOPPED, why ? why : "somebody stopped it");
+	store_write_submit(store_write_new(tasks->config.store), on_stop_stored, stop);
+}
+
+bool tasks_wait(struct tasks *tasks, const char *run, struct tasks_waiter *waiter)
+{
+	struct job *job = find_job(tasks, run);
+
+	if (!job || job->is_over)
+		return false;
+	waiter->job = job;
+	waiter->next = job->waiters;
+	job->waiters = waiter;
+	return true;
+}
+
+void tasks_unwait(struct tasks_waiter *waiter)
+{
+	if (!waiter->job)
+		return;
+	for (struct tasks_waiter **at = &waiter->job->waiters; *at; at = &(*at)->next) {
+		if (*at == waiter) {
+			*at = waiter->next;
+			break;
+		}
+	}
+	waiter->job = NULL;
+}
+
+bool tasks_output(struct tasks *tasks, const char *run, struct tasks_place *ret)
+{
+	const struct job *job = find_in(tasks->jobs, run);
+
+	if (!job || !job->watch.live)
+		return false;
+	*ret = (struct tasks_place){job->run->sandbox, job->run->exec};
+	return true;
+}
+
+int tasks_files_fd(const struct tasks *tasks)
+{
+	return tasks->config.files_fd;
+}
+
+void tasks_get_stats(const struct tasks *tasks, struct tasks_stats *ret)
+{
+	*ret = (struct tasks_stats){tasks->queued, tasks->running, tasks->started, tasks->finished};
+}
+
+/* --- the beginning and the end --- */
+
+/* Takes the run. */
+static int take_up(struct tasks *tasks, struct run *run, struct err *err)
+{
+	struct progress_list steps = {0};
+	struct task *task = NULL;
+	struct job *job;
+
+	if (store_task_get(tasks->config.store, run->task.text, &task, err) < 0 ||
+	    store_run_steps(tasks->config.store, run->id.text, &steps, err) < 0) {
+		task_free(task);
+		run_free(run);
+		return -1;
+	}
+	job = job_new(tasks, run, task);
+	for (size_t i = 0; i < steps.count; i++)
+		job->progress[steps.items[i].step] = steps.items[i];
+	if (run->state == RUN_PENDING) {
+		link_job(&tasks->queue, job);
+		tasks->queued++;
+		return 0;
+	}
+	link_job(&tasks->jobs, job);
+	tasks->running++;
+	job_resume(job);
+	return 0;
+}
+
+int tasks_start(struct tasks *tasks, struct err *err)
+{
+	auto_free char *after = mem_strdup("");
+
+	while (after) {
+		struct run_page page = {0};
+
+		if (store_run_unfinished(tasks->config.store, after, LIMIT_PAGE, &page, err) < 0)
+			return -1;
+		mem_freep(&after);
+		after = take_ptr(page.next_cursor);
+		for (size_t i = 0; i < page.count; i++) {
+			struct run *run = page.items[i];
+
+			page.items[i] = NULL;
+			if (take_up(tasks, run, err) < 0) {
+				run_page_done(&page);
+				return -1;
+			}
+		}
+		run_page_done(&page);
+	}
+	serve_queue(tasks);
+	return 0;
+}
+
+static void shut_all(struct job *list)
+{
+	for (struct job *job = list; job; job = job->next) {
+		watch_end(job);
+		loop_timer_stop(&job->step_timer);
+		loop_timer_stop(&job->commit_retry);
+		tell_waiters(job);
+	}
+}
+
+void tasks_shut(struct tasks *tasks)
+{
+	shut_all(tasks->jobs);
+	shut_all(tasks->queue);
+	tasks->is_shut = true;
+}
+
+static void free_all(struct job *list)
+{
+	struct job *next;
+
+	for (struct job *job = list; job; job = next) {
+		next = job->next;
+		job_free(job);
+	}
+}
+
+void tasks_free(struct tasks *tasks)
+{
+	if (!tasks)
+		return;
+	free_all(tasks->jobs);
+	free_all(tasks->queue);
+	fd_closep(&tasks->config.files_fd);
+	mem_freep(&tasks);
+}

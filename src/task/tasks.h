@@ -1,0 +1,81 @@
+/*
+ * Runs of tasks: the queue, the engine that takes each run through its steps, and what is left of
+ * it. Lives in cloched, on the loop's thread; reaches sandboxes only through struct engine, so a
+ * test can fake them.
+ *
+ * Whatever is acknowledged is committed before. A run that was acknowledged ends, with a reason,
+ * whatever crashes: the journal (run_steps) says how far it came, and tasks_start takes it up
+ * again.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "base/err.h"
+#include "model/spec.h"
+#include "model/task.h"
+
+struct config;
+struct engine;
+struct loop;
+struct store;
+struct tasks;
+struct tasks_waiter;
+
+/* The sandbox of a run from what was asked for (choices, "sandbox"). */
+typedef int (*tasks_make_spec)(const json_t *wish, const struct config *config, struct spec *ret,
+                               struct err *err);
+
+struct tasks_config {
+	struct loop *loop;
+	struct store *store;
+	const struct config *config;
+	struct engine *engine;
+	int sandboxes_fd; /* $STATE/sandboxes; not owned */
+	int files_fd;     /* where logs and artifacts are kept; taken */
+	tasks_make_spec make_spec;
+};
+
+struct tasks *tasks_new(const struct tasks_config *config);
+/* Takes up what the daemon before left: once sandboxes are matched, before anybody is served. */
+int tasks_start(struct tasks *tasks, struct err *err) NODISCARD;
+/* Nothing new is begun and nobody is told anything more; runs stay as they are. */
+void tasks_shut(struct tasks *tasks);
+/* After the store was closed. Accepts NULL. */
+void tasks_free(struct tasks *tasks);
+
+typedef void (*tasks_on_done)(const struct err *err, void *ctx);
+/* Stores a new task (NULL: it is there) with a run of it (NULL: none yet), then lets the run queue.
+ * Copies nothing and takes both. */
+void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks_on_done on_done,
+                  void *ctx);
+/* Ends a run; answered once that is stored, also when it was over already. ERR_NOT_FOUND. */
+void tasks_stop(struct tasks *tasks, const char *run, const char *why, tasks_on_done on_done,
+                void *ctx);
+
+/* Embedded by value; on_over is called once, after the end of the run is committed. */
+struct tasks_waiter {
+	struct tasks_waiter *next;
+	void (*on_over)(struct tasks_waiter *waiter, void *ctx);
+	void *ctx;
+	struct job *job; /* NULL: it does not wait */
+};
+/* false: the run is over, or there is none. */
+bool tasks_wait(struct tasks *tasks, const char *run, struct tasks_waiter *waiter) NODISCARD;
+/* Harmless when it does not wait. */
+void tasks_unwait(struct tasks_waiter *waiter);
+
+/* Where the output of a run is right now. */
+struct tasks_place {
+	struct id sandbox, exec;
+};
+/* false: it has none yet, or its log is kept already. */
+bool tasks_output(struct tasks *tasks, const char *run, struct tasks_place *ret) NODISCARD;
+int tasks_files_fd(const struct tasks *tasks);
+
+struct tasks_stats {
+	size_t queued, running;
+	uint64_t started, finished;
+};
+void tasks_get_stats(const struct tasks *tasks, struct tasks_stats *ret);

@@ -1,0 +1,57 @@
+/* The credential of a run: below its caller's, no wider, and gone with the run. */
+#include "base/io.h"
+#include "base/mem.h"
+#include "model/config.h"
+#include "model/rights.h"
+#include "store/identity.h"
+#include "task/job.h"
+
+static void fill(struct job *job, struct credential *token)
+{
+	const struct run *run = job->run;
+	struct rights rights = {0};
+	struct err err = {0};
+
+	if (rights_load(&run->rights, &rights, &err) == 0)
+		scopes_copy(&token->scopes, &rights.scopes);
+	strings_copy(&token->rights, &run->rights);
+	token->expires_ms =
+		rights_token_until(io_real_ms(), run->timeout_ms,
+	                           rights.until_ms ? rights.until_ms : RIGHTS_UNLIMITED);
+	rights_done(&rights);
+	token->budget = run->budget;
+}
+
+static void add_chain(struct store *store, struct credential *token)
+{
+	auto_(credential_freep) struct credential *parent = NULL;
+	struct err err = {0};
+
+	if (!token->parent.text[0] ||
+	    store_credential_get(store, token->parent.text, &parent, &err) < 0)
+		return; /* a parent that is gone is refused by the store */
+	token->chain = parent->chain ? mem_printf("%s %s", parent->chain, parent->id.text)
+	                             : mem_strdup(parent->id.text);
+}
+
+void token_mint(struct job *job, struct store_write *write)
+{
+	const struct config *config = job->tasks->config.config;
+	struct credential *token = mem_new(struct credential);
+	char text[SECRET_TEXT];
+
+	/* Nobody ever sees the secret: the run is known by the sandbox its requests come from. */
+	secret_make(&token->id, text, token->hash);
+	explicit_bzero(text, sizeof(text));
+	token->name = mem_printf("task:%s", job->task->id.text);
+	token->principal = job->task->owner;
+	token->team = job->task->team;
+	token->created_ms = io_real_ms();
+	token->parent = job->run->parent;
+	token->run = job->run->id;
+	fill(job, token);
+	add_chain(job_store(job), token);
+	job->run->token = token->id;
+	store_add_token(write, token, (unsigned)config->delegation_children, io_real_ms());
+	credential_free(token);
+}

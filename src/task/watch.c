@@ -1,0 +1,194 @@
+/*
+ * What happens while an agent works: its end, the wall clock (which nothing extends), the idle
+ * deadline (which only real work extends: output, or processor time) and the budget.
+ */
+#include <stdio.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "task/cost.h"
+#include "task/job.h"
+
+enum {
+	TICK_MS = 500,
+	KILL_MS = 15 * 1000, /* for the end of an exec that was killed to be told */
+	ALIVE_US = 5000,     /* processor time between two ticks that counts as work */
+};
+
+static void on_output(struct exec_watch *watch, void *ctx)
+{
+	struct job *job = ctx;
+
+	job->active_ms = io_boot_ms();
+}
+
+void watch_take_exec(struct job *job, const struct exec *exec)
+{
+	struct run *run = job->run;
+
+	run->has_exit = true;
+	run->exit_code = exec->exit_code;
+	run->signal = exec->signal;
+	if (run->end != RUN_END_NONE)
+		return;
+	run->end = run_end_of_exec(exec->reason, exec->signal, exec->exit_code);
+	if (run->end == RUN_END_FINISHED)
+		return;
+	mem_freep(&run->detail);
+	if (exec->signal)
+		run->detail = mem_printf("the agent was ended by signal %d (%s)", exec->signal,
+		                         exec->reason ? exec->reason : "unknown");
+	else
+		run->detail = mem_printf("the agent ended with status %d", exec->exit_code);
+}
+
+static void on_over(struct exec_watch *watch, const struct exec *exec, void *ctx)
+{
+	struct job *job = ctx;
+
+	if (!exec || job->is_over || job->tasks->is_shut)
+		return;
+	watch_take_exec(job, exec);
+	/* While its start is not answered, the step `wait` finds it over. */
+	if (job->run->step == RUN_STEP_WAIT)
+		job_wait_over(job);
+}
+
+void watch_init(struct job *job)
+{
+	static const struct exec_watch_ops ops = {on_output, NULL, on_over};
+
+	job->watch = (struct exec_watch){.ops = &ops, .ctx = job};
+}
+
+/* --- limits --- */
+
+static void on_deadline(struct loop_timer *timer, void *ctx)
+{
+	struct job *job = ctx;
+	char text[96];
+
+	(void)snprintf(text, sizeof(text), "it took longer than its timeout of %llu ms",
+	               (unsigned long long)job->run->timeout_ms);
+	job_end(job, RUN_END_TIMEOUT, text);
+}
+
+void watch_clock(struct job *job, uint64_t left_ms)
+{
+	job->deadline_ms = io_boot_ms() + left_ms;
+	loop_timer_in(job->tasks->config.loop, &job->deadline, left_ms, on_deadline, job);
+}
+
+static void check_idle(struct job *job, const struct meters *meters)
+{
+	uint64_t now = io_boot_ms();
+	char text[96];
+
+	if (meters->cpu_us > job->cpu_us + ALIVE_US) {
+		job->active_ms = now;
+		job->cpu_us = meters->cpu_us;
+	}
+	if (job->run->idle_ms == 0 || now - job->active_ms <= job->run->idle_ms)
+		return;
+	(void)snprintf(text, sizeof(text), "nothing happened in it for %llu ms",
+	               (unsigned long long)job->run->idle_ms);
+	job_end(job, RUN_END_IDLE, text);
+}
+
+static void note_budget(struct job *job, enum event_kind kind)
+{
+	job_note(job, kind,
+	         json_pack("{s:s, s:f, s:f}", "run", job->run->id.text, "budget",
+	                   (double)job->run->budget / 1e6, "spent", (double)job->run->cost / 1e6));
+	job_commit(job, NULL);
+}
+
+static void check_budget(struct job *job, const struct meters *meters)
+{
+	struct run *run = job->run;
+
+	run->cost = cost_of(&job->tasks->config.config->rates, meters);
+	if (run->budget == UINT64_MAX)
+		return;
+	if (run->cost >= run->budget) {
+		note_budget(job, EVENT_BUDGET_EXCEEDED);
+		job_end(job, RUN_END_BUDGET, "it spent what it was granted");
+	} else if (!job->has_warned && run->cost >= run->budget / 5 * 4) {
+		job->has_warned = true;
+		note_budget(job, EVENT_BUDGET_WARNING);
+	}
+}
+
+static void on_measured(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+
+	if (!job)
+		return;
+	job->is_measuring = false;
+	if (!sandbox || job->run->step != RUN_STEP_WAIT)
+		return;
+	check_budget(job, &sandbox->meters);
+	check_idle(job, &sandbox->meters);
+}
+
+static void on_tick(struct loop_timer *timer, void *ctx)
+{
+	struct job *job = ctx;
+	struct engine *engine = job->tasks->config.engine;
+
+	loop_timer_in(job->tasks->config.loop, &job->tick, TICK_MS, on_tick, job);
+	if (job->is_measuring)
+		return;
+	job->is_measuring = true;
+	engine->ops->meters(engine, job->run->sandbox.text, on_measured, job_ask(job));
+}
+
+void watch_begin(struct job *job)
+{
+	job->active_ms = io_boot_ms();
+	job->is_measuring = false;
+	if (job->run->idle_ms > 0 || job->run->budget != UINT64_MAX)
+		loop_timer_in(job->tasks->config.loop, &job->tick, TICK_MS, on_tick, job);
+}
+
+void watch_end(struct job *job)
+{
+	struct engine *engine = job->tasks->config.engine;
+
+	loop_timer_stop(&job->deadline);
+	loop_timer_stop(&job->tick);
+	loop_timer_stop(&job->kill_timer);
+	if (!job->tasks->is_shut)
+		engine->ops->unwatch(engine, &job->watch);
+}
+
+/* --- ending it --- */
+
+static void on_kill_late(struct loop_timer *timer, void *ctx)
+{
+	struct job *job = ctx;
+
+	if (job->run->step == RUN_STEP_WAIT)
+		job_wait_over(job); /* the removal of the sandbox ends it */
+}
+
+static void on_killed(const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+
+	if (job && err->code != ERR_OK && err->code != ERR_CONFLICT)
+		log_warn("an agent could not be killed; its sandbox goes",
+		         LOG_STR("run", job->run->id.text), LOG_ERR(err));
+}
+
+void watch_kill(struct job *job)
+{
+	struct engine *engine = job->tasks->config.engine;
+
+	loop_timer_in(job->tasks->config.loop, &job->kill_timer, KILL_MS, on_kill_late, job);
+	engine->ops->kill(engine, job->run->sandbox.text, job->run->exec.text, on_killed,
+	                  job_ask(job));
+}
