@@ -15,6 +15,7 @@ struct event;
 struct loop;
 struct request;
 struct store;
+struct tasks;
 
 struct api;
 
@@ -33,6 +34,7 @@ struct api_config {
 	struct store *store;
 	const struct config *config;
 	struct engine *engine;
+	struct tasks *tasks;
 	int sandboxes_fd; /* $STATE/sandboxes; not owned */
 	int spool_fd;     /* $STATE/tmp; not owned */
 	const char *state_path;

@@ -18,6 +18,7 @@ struct config;
 struct request;
 struct store;
 struct hub;
+struct tasks;
 
 /* Everything handlers reach; one per daemon. */
 struct api {
@@ -26,6 +27,7 @@ struct api {
 	const struct config *config;
 	struct engine *engine;
 	struct hub *hub; /* followers of events */
+	struct tasks *tasks;
 	int sandboxes_fd;
 	int spool_fd;
 	char *state_path;

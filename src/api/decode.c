@@ -46,6 +46,14 @@ int decode_entries(const json_t *map, struct strings *to,
 	return 0;
 }
 
+int decode_check_label(const char *entry, struct err *err)
+{
+	if (str_has_prefix(entry, "cloche/"))
+		return err_set(err, ERR_INVALID,
+		               "labels that begin with cloche/ are set by Cloche");
+	return entry_check_label(entry, err);
+}
+
 static int take_limits(const json_t *object, struct limits *limits, struct err *err)
 {
 	const char *name;
@@ -158,8 +166,8 @@ static int fill_spec(const json_t *body, struct spec *spec, struct err *err)
 	if (take_texts(body, spec, err) < 0 || take_ttl(body, spec, err) < 0 ||
 	    take_limits(json_object_get(body, "limits"), &spec->limits, err) < 0 ||
 	    take_mounts(json_object_get(body, "mounts"), spec, err) < 0 ||
-	    decode_entries(json_object_get(body, "labels"), &spec->labels, entry_check_label, err) <
-	            0 ||
+	    decode_entries(json_object_get(body, "labels"), &spec->labels, decode_check_label,
+	                   err) < 0 ||
 	    decode_entries(json_object_get(body, "env"), &spec->env, entry_check_env, err) < 0)
 		return -1;
 	return spec_normalise(spec, err) < 0 ? -1 : spec_validate(spec, err);

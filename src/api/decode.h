@@ -28,6 +28,8 @@ struct decode_exec {
 int decode_exec(const json_t *body, const struct id *sandbox, const struct spec *spec,
                 struct decode_exec *ret, struct err *err) NODISCARD;
 void decode_exec_done(struct decode_exec *decoded);
+/* A label that a caller may set: those that begin with "cloche/" are ours. */
+int decode_check_label(const char *entry, struct err *err) NODISCARD;
 /* "TERM", "SIGTERM" or "15". */
 int decode_signal(const char *text, int *ret, struct err *err) NODISCARD;
 /* Replaces the list by an array of texts, if the body has it. */

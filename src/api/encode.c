@@ -145,7 +145,7 @@ static json_t *limits_of(const struct limits *limits)
 	return object;
 }
 
-static json_t *meters_of(const struct meters *meters)
+json_t *encode_meters(const struct meters *meters)
 {
 	json_t *object = json_object();
 
@@ -257,7 +257,7 @@ json_t *encode_sandbox(const struct sandbox *sandbox)
 	json_object_set_new(object, "detail", encode_text(sandbox->detail));
 	json_object_set_new(object, "degraded", json_boolean(sandbox->is_degraded));
 	json_object_set_new(object, "isolation", isolation_of(&sandbox->mechanisms));
-	json_object_set_new(object, "meters", meters_of(&sandbox->meters));
+	json_object_set_new(object, "meters", encode_meters(&sandbox->meters));
 	json_object_set_new(object, "networkPolicy", policy_of(&sandbox->network));
 	return object;
 }
@@ -322,13 +322,20 @@ json_t *encode_event(const struct event *event)
 {
 	json_t *data = event->data ? json_loads(event->data, 0, NULL) : NULL;
 	json_t *object = json_object();
+	bool is_task = id_is_valid(event->sandbox.text, "tsk");
+	bool is_sandbox = event->sandbox.text[0] && !is_task;
 
 	json_object_set_new(object, "seq", number_of(event->seq));
 	json_object_set_new(object, "sandboxSeq",
-	                    event->sandbox_seq ? number_of(event->sandbox_seq) : json_null());
+	                    is_sandbox ? number_of(event->sandbox_seq) : json_null());
+	if (is_task) {
+		json_object_set_new(object, "task", json_string(event->sandbox.text));
+		json_object_set_new(object, "taskSeq", number_of(event->sandbox_seq));
+	}
 	json_object_set_new(object, "time", encode_time(event->time_ms));
 	json_object_set_new(object, "kind", json_string(event_name(event->kind)));
-	json_object_set_new(object, "sandbox", encode_text(event->sandbox.text));
+	json_object_set_new(object, "sandbox",
+	                    is_sandbox ? json_string(event->sandbox.text) : json_null());
 	json_object_set_new(object, "data", data ? data : json_object());
 	return object;
 }

@@ -11,12 +11,14 @@ struct event;
 struct exec;
 struct image;
 struct limits;
+struct meters;
 struct profile;
 struct record_stat;
 struct sandbox;
 struct strings;
 
 json_t *encode_sandbox(const struct sandbox *sandbox);
+json_t *encode_meters(const struct meters *meters);
 /* Its environment and policy alone. */
 json_t *encode_network(const struct sandbox *sandbox);
 json_t *encode_exec(const struct exec *exec);

@@ -1,3 +1,5 @@
+#include "api/events.h"
+
 #include <stdio.h>
 
 #include "api/call.h"
@@ -127,12 +129,17 @@ static void answer_stream(struct call *call, const char *sandbox)
 	call_done(call);
 }
 
-void handle_events(struct call *call)
+void events_answer(struct call *call, const char *subject)
 {
 	if (sse_is_wanted(call->request))
-		answer_stream(call, NULL);
+		answer_stream(call, subject);
 	else
-		answer_page(call, NULL);
+		answer_page(call, subject);
+}
+
+void handle_events(struct call *call)
+{
+	events_answer(call, NULL);
 }
 
 void handle_sandbox_events(struct call *call)
@@ -146,8 +153,5 @@ void handle_sandbox_events(struct call *call)
 			return;
 		id = sandbox->id.text;
 	}
-	if (sse_is_wanted(call->request))
-		answer_stream(call, id);
-	else
-		answer_page(call, id);
+	events_answer(call, id);
 }

@@ -209,7 +209,7 @@ static int decode_change(const json_t *body, struct sandbox_change *change, stru
 			return -1;
 	}
 	if (map) {
-		if (decode_entries(map, labels, entry_check_label, err) < 0 ||
+		if (decode_entries(map, labels, decode_check_label, err) < 0 ||
 		    entry_check_label_list(labels, err) < 0)
 			return -1;
 		change->labels = labels;

@@ -15,6 +15,7 @@
 #include <sodium.h>
 
 #include "api/api.h"
+#include "api/tasks.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -39,6 +40,7 @@
 #include "runtime/broker_call.h"
 #include "runtime/runtime.h"
 #include "store/store.h"
+#include "task/tasks.h"
 #include "wire/wire.h"
 
 enum { CONNECTIONS = 2048, HEADER_MS = 30 * 1000, FILL_AFTER_MS = 250 };
@@ -61,6 +63,7 @@ struct daemon {
 	struct fleet *fleet;
 	struct gallery *gallery;
 	struct engine *engine;
+	struct tasks *tasks;
 	struct api *api;
 	struct server *server;
 	struct tcp tcp;
@@ -203,6 +206,26 @@ static void each_request(void (*each)(struct request *request, void *ctx), void 
 		server_each_request(daemon->inner.server, each, each_ctx);
 }
 
+/* Logs and artifacts of runs are files beside the store. */
+static int make_tasks(struct daemon *daemon, struct err *err)
+{
+	auto_free char *path = mem_printf("%s/store/runs", daemon->state);
+	struct tasks_config config = {.loop = daemon->loop,
+	                              .store = daemon->store,
+	                              .config = &daemon->config,
+	                              .engine = daemon->engine,
+	                              .sandboxes_fd = daemon->sandboxes_fd,
+	                              .make_spec = task_make_spec};
+
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_sys(err, errno, "make %s", path);
+	config.files_fd = open_folder(daemon->state, "store/runs", O_RDONLY, err);
+	if (config.files_fd < 0)
+		return -1;
+	daemon->tasks = tasks_new(&config);
+	return 0;
+}
+
 static int assemble(struct daemon *daemon, struct err *err)
 {
 	struct fleet parts;
@@ -223,7 +246,10 @@ static int assemble(struct daemon *daemon, struct err *err)
 	daemon->fleet->pool = pool_new(daemon->fleet, &daemon->config);
 	daemon->gallery = gallery_new(daemon->loop, daemon->store, daemon->broker);
 	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);
+	if (make_tasks(daemon, err) < 0)
+		return -1;
 	api = (struct api_config){.loop = daemon->loop,
+	                          .tasks = daemon->tasks,
 	                          .store = daemon->store,
 	                          .config = &daemon->config,
 	                          .engine = daemon->engine,
@@ -278,7 +304,7 @@ static void on_ready(const struct err *err, void *ctx)
 	struct event event;
 
 	daemon->inner = (struct inner){.on_api = on_request, .on_refuse = on_refuse, .ctx = daemon};
-	if (err->code != ERR_OK ||
+	if (err->code != ERR_OK || tasks_start(daemon->tasks, &failed) < 0 ||
 	    server_new(daemon->loop, &config, &daemon->server, &failed) < 0 ||
 	    tcp_serve(&daemon->tcp, daemon->loop, &config, &failed) < 0 ||
 	    inner_serve(&daemon->inner, daemon->fleet, &config, &failed) < 0) {
@@ -351,6 +377,8 @@ static void finish(struct daemon *daemon)
 	server_free(daemon->server);
 	tcp_stop(&daemon->tcp);
 	inner_stop(&daemon->inner);
+	if (daemon->tasks)
+		tasks_shut(daemon->tasks);
 	if (daemon->fleet) {
 		sweep_stop(daemon->fleet);
 		sampler_stop(daemon->fleet);
@@ -361,6 +389,7 @@ static void finish(struct daemon *daemon)
 	runtime_free(daemon->runtime);
 	loop_remove(&daemon->store_source);
 	store_close(daemon->store);
+	tasks_free(daemon->tasks);
 	if (daemon->fleet)
 		pool_free(daemon->fleet->pool);
 	fleet_free(daemon->fleet);

@@ -1,0 +1,7 @@
+/* Events of one subject, as a page or as a stream, whichever the client asks for. */
+#pragma once
+
+struct call;
+
+/* subject: a sandbox or a task, checked; NULL: all that the caller may look at. Ends the call. */
+void events_answer(struct call *call, const char *subject);

@@ -1,0 +1,501 @@
+/*
+ * What somebody asks for as a task and a run: everything that can be refused is refused here, with
+ * the member's name, before anything is stored. Nothing above a limit is cut down in silence.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "api/authz.h"
+#include "api/decode.h"
+#include "api/tasks.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "model/capability.h"
+#include "model/config.h"
+#include "model/entry.h"
+#include "model/rights.h"
+#include "model/trust.h"
+#include "store/identity.h"
+#include "store/task.h"
+#include "task/agent.h"
+
+enum { INPUTS_MOST = 64, TIMEOUT_LEAST_MS = 100 };
+#define BUDGET_MOST 1e6 /* dollars */
+
+static const char *text_of(const json_t *body, const char *name)
+{
+	return json_string_value(json_object_get(body, name));
+}
+
+static bool is_given(const json_t *body, const char *name)
+{
+	const json_t *value = json_object_get(body, name);
+
+	return value && !json_is_null(value);
+}
+
+/* --- what this version, or this agent, does not do --- */
+
+static int check_possible(const json_t *body, const struct agent *agent, struct err *err)
+{
+	static const struct {
+		const char *name, *why;
+	} later[] = {
+		{"repository", "this version does not clone repositories"},
+		{"branch", "this version does not clone repositories"},
+		{"outputSchema", "this version does not check results against a schema"},
+		{"resumeFrom", "this version does not keep the files of a run"},
+	};
+	static const char *const of_model[] = {"model", "reasoningEffort", "mcpServers", "skills"};
+
+	for (size_t i = 0; i < ARRAY_LEN(later); i++) {
+		if (is_given(body, later[i].name))
+			return err_set(err, ERR_UNSUPPORTED, "'%s': %s", later[i].name,
+			               later[i].why);
+	}
+	if (json_is_true(json_object_get(body, "createPr")))
+		return err_set(err, ERR_INVALID, "'createPr' needs a repository");
+	for (size_t i = 0; i < ARRAY_LEN(of_model); i++) {
+		if (is_given(body, of_model[i]) && !agent->has_model)
+			return err_set(err, ERR_INVALID, "'%s': the agent '%s' has no model",
+			               of_model[i], agent->name);
+	}
+	return 0;
+}
+
+static int check_mode(const json_t *body, const struct agent *agent, struct err *err)
+{
+	const char *mode = text_of(body, "mode");
+
+	if (!mode || str_eq(mode, "background"))
+		return 0;
+	if (!str_eq(mode, "interactive"))
+		return err_set(err, ERR_INVALID, "'mode' is background or interactive");
+	if (!agent->is_interactive)
+		return err_set(err, ERR_INVALID,
+		               "'mode': the agent '%s' takes no messages while it works",
+		               agent->name);
+	return 0;
+}
+
+static int find_agent(const json_t *body, const struct agent **ret, struct err *err)
+{
+	const char *name = text_of(body, "agent");
+	char known[200];
+
+	*ret = agent_find(name ? name : "shell");
+	if (*ret)
+		return 0;
+	agent_names(known, sizeof(known));
+	return err_set(err, ERR_INVALID, "'agent' is one of: %s", known);
+}
+
+/* --- texts --- */
+
+static int take_instruction(const json_t *body, struct task *task, struct err *err)
+{
+	const char *text = text_of(body, "instruction");
+	const char *other = text_of(body, "description");
+
+	if (text && other && !str_eq(text, other))
+		return err_set(err, ERR_INVALID, "give 'instruction' or 'description', not both");
+	text = text ? text : other;
+	if (!text || !text[strspn(text, " \t\r\n")])
+		return err_set(err, ERR_INVALID, "'instruction' is missing");
+	if (strlen(text) > TASK_INSTRUCTION_BYTES)
+		return err_set(err, ERR_INVALID,
+		               "'instruction' has more than %d bytes: put the rest into 'inputs'",
+		               TASK_INSTRUCTION_BYTES);
+	task->instruction = mem_strdup(text);
+	return 0;
+}
+
+/* Cuts between characters. */
+static char *first_line(const char *text)
+{
+	size_t len;
+
+	text += strspn(text, " \t\r\n");
+	len = MIN(strcspn(text, "\r\n"), (size_t)TASK_TITLE_BYTES);
+	while (len > 0 && !str_is_utf8(text, len))
+		len--;
+	return mem_strndup(text, len);
+}
+
+static int take_title(const json_t *body, struct task *task, struct err *err)
+{
+	const char *title = text_of(body, "title");
+
+	if (title && strlen(title) > TASK_TITLE_BYTES)
+		return err_set(err, ERR_INVALID, "'title' has more than %d bytes",
+		               TASK_TITLE_BYTES);
+	task->title = title && *title ? mem_strdup(title) : first_line(task->instruction);
+	return 0;
+}
+
+static int take_origin(const json_t *body, const struct config *config, struct task *task,
+                       struct err *err)
+{
+	static const char *const known[] = {"user_created", "api", "cli", "automation"};
+	const char *origin = text_of(body, "originProduct");
+	bool is_known = !origin || strings_has(&config->tasks.origin_products, origin);
+
+	for (size_t i = 0; !is_known && i < ARRAY_LEN(known); i++)
+		is_known = str_eq(origin, known[i]);
+	if (!is_known)
+		return err_set(err, ERR_INVALID,
+		               "'originProduct' is user_created, api, cli, automation, or one of "
+		               "[tasks] origin_products");
+	task->origin = origin ? mem_strdup(origin) : NULL;
+	return 0;
+}
+
+/* --- whose it is --- */
+
+static int take_team(struct call *call, struct task *task, struct err *err)
+{
+	const struct caller *caller = call->caller;
+	const char *name = text_of(call->body, "team");
+	struct team team = {0};
+	bool is_own = !name || str_eq(name, caller->team_name) || str_eq(name, caller->team.text);
+
+	task->team = caller->team;
+	if (is_own)
+		return 0;
+	if (!caller->is_operator)
+		return err_set(err, ERR_FORBIDDEN, "'team': you ask for another team than yours");
+	if (store_team_get(call->api->store, name, &team, err) < 0)
+		return -1;
+	task->team = team.id;
+	team_done(&team);
+	return 0;
+}
+
+static int take_owner(struct call *call, struct task *task, struct err *err)
+{
+	const struct caller *caller = call->caller;
+	const char *user = text_of(call->body, "userId");
+	struct principal principal = {0};
+	struct membership membership = {0};
+	int r;
+
+	task->owner = caller->principal;
+	if (!user)
+		return 0;
+	if (!caller->is_operator && caller->role != ROLE_ADMIN)
+		return err_set(err, ERR_FORBIDDEN, "'userId': only admins act for others");
+	if (store_principal_get(call->api->store, user, &principal, err) < 0)
+		return -1;
+	r = store_membership_get(call->api->store, task->team.text, principal.id.text, &membership,
+	                         err);
+	task->owner = principal.id;
+	principal_done(&principal);
+	if (r == 0)
+		membership_done(&membership);
+	return r;
+}
+
+/* --- numbers --- */
+
+static int take_timeouts(const json_t *body, const struct config *config, struct run *run,
+                         struct err *err)
+{
+	const json_t *timeout = json_object_get(body, "timeout");
+	const json_t *idle = json_object_get(body, "idleTimeout");
+	uint64_t most = config->tasks.timeout_max_ms;
+
+	if (timeout && schema_ms(timeout, "timeout", &run->timeout_ms, err) < 0)
+		return -1;
+	if (run->timeout_ms < TIMEOUT_LEAST_MS || run->timeout_ms > most)
+		return err_set(err, ERR_INVALID, "'timeout' is %d to %llu ms ([tasks] timeout_max)",
+		               TIMEOUT_LEAST_MS, (unsigned long long)most);
+	if (idle && json_is_null(idle))
+		run->idle_ms = 0;
+	else if (idle && schema_ms(idle, "idleTimeout", &run->idle_ms, err) < 0)
+		return -1;
+	if (run->idle_ms > 0 && run->idle_ms < 1000)
+		return err_set(err, ERR_INVALID, "'idleTimeout' is at least 1000 ms");
+	return 0;
+}
+
+static int take_numbers(const json_t *body, struct run *run, struct err *err)
+{
+	const json_t *priority = json_object_get(body, "priority");
+	const json_t *budget = json_object_get(body, "budget");
+	double dollars = json_number_value(budget);
+
+	if (priority)
+		run->priority = (uint64_t)json_integer_value(priority);
+	if (run->priority > TASK_PRIORITY_MOST)
+		return err_set(err, ERR_INVALID, "'priority' is 0 to %d", TASK_PRIORITY_MOST);
+	if (budget && json_is_null(budget))
+		run->budget = UINT64_MAX;
+	if (!is_given(body, "budget"))
+		return 0;
+	if (!isfinite(dollars) || dollars < 0 || dollars > BUDGET_MOST)
+		return err_set(err, ERR_INVALID, "'budget' is 0 to %.0f dollars", BUDGET_MOST);
+	run->budget = (uint64_t)(dollars * 1e6 + 0.5);
+	return 0;
+}
+
+/* --- the sandbox --- */
+
+int task_make_spec(const json_t *wish, const struct config *config, struct spec *ret,
+                   struct err *err)
+{
+	return decode_spec(wish, config, ret, err);
+}
+
+/* Public names to those of the runtimes: the only place that knows both. */
+static int runtime_of(const char *name, const char **ret, struct err *err)
+{
+	static const char *const known[] = {"native"};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (str_eq(known[i], name)) {
+			*ret = known[i];
+			return 0;
+		}
+	}
+	return err_set(err, ERR_INVALID, "'sandboxRuntime' is null or one of: native");
+}
+
+static int check_environment(struct call *call, const char *name, struct err *err)
+{
+	auto_(environment_freep) struct environment *environment = NULL;
+	struct engine *engine = call->api->engine;
+	struct ownership whose;
+
+	if (engine->ops->environment_get(engine, call->caller->team.text, name, &environment, err) <
+	    0)
+		return -1;
+	whose = environment_ownership(environment);
+	return authz_look(call, &whose, "environment", name, err);
+}
+
+/* A SandboxRequest of what the task says about its sandbox. */
+static int make_wish(struct call *call, json_t **ret, struct err *err)
+{
+	static const struct {
+		const char *from, *to;
+	} same[] = {{"profile", "profile"},
+	            {"environment", "network"},
+	            {"extraDomains", "allow"},
+	            {"limits", "limits"},
+	            {"env", "env"}};
+	const char *runtime = text_of(call->body, "sandboxRuntime");
+	json_t *wish = json_object();
+	struct spec spec;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
+		json_t *value = json_object_get(call->body, same[i].from);
+
+		if (value)
+			json_object_set(wish, same[i].to, value);
+	}
+	*ret = wish;
+	if (runtime && runtime_of(runtime, &runtime, err) < 0)
+		return -1;
+	if (runtime)
+		json_object_set_new(wish, "runtime", json_string(runtime));
+	if (authz_spec(call->api, call->caller, 0, wish, &spec, err) < 0)
+		return -1;
+	/* What a run may use is known when it runs; that there is such a thing, now. */
+	r = check_environment(call, spec.network, err);
+	spec_done(&spec);
+	return r;
+}
+
+/* --- files --- */
+
+static int check_inputs(const json_t *inputs, struct err *err)
+{
+	size_t i;
+	json_t *input;
+
+	if (json_array_size(inputs) > INPUTS_MOST)
+		return err_set(err, ERR_INVALID, "'inputs' has more than %d files", INPUTS_MOST);
+	json_array_foreach (inputs, i, input) {
+		const char *path = text_of(input, "path");
+		bool has_text = json_object_get(input, "content") != NULL;
+		bool has_bytes = json_object_get(input, "contentBase64") != NULL;
+
+		if (!*path || strlen(path) > LIMIT_PATH_LEN)
+			return err_set(err, ERR_INVALID,
+			               "'inputs' %zu: 'path' is empty or too long", i + 1);
+		if (has_text == has_bytes)
+			return err_set(err, ERR_INVALID,
+			               "'inputs' %zu: give either 'content' or 'contentBase64'",
+			               i + 1);
+	}
+	return 0;
+}
+
+static int take_choices(struct call *call, struct task *task, struct err *err)
+{
+	static const char *const kept[] = {"inputs", "context", "interactionOrigin", "mode",
+	                                   "capabilities"};
+	json_t *choices = json_object();
+	json_t *wish = NULL;
+	int r = make_wish(call, &wish, err);
+
+	json_object_set_new(choices, "sandbox", wish);
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+		json_t *value = json_object_get(call->body, kept[i]);
+
+		if (value)
+			json_object_set(choices, kept[i], value);
+	}
+	if (r == 0)
+		r = check_inputs(json_object_get(choices, "inputs"), err);
+	task->choices = json_dumps(choices, JSON_COMPACT);
+	json_decref(choices);
+	return r;
+}
+
+/* --- what its credential may do --- */
+
+/* The caller's own: a run has what its token says, everybody else what their scopes are. */
+static int rights_of(struct call *call, struct rights *ret, struct err *err)
+{
+	const struct caller *caller = call->caller;
+	auto_(credential_freep) struct credential *credential = NULL;
+
+	if (!caller->run.text[0]) {
+		rights_init(ret, &caller->scopes);
+		if (caller->expires_ms)
+			ret->until_ms = caller->expires_ms;
+		return 0;
+	}
+	if (store_credential_get(call->api->store, caller->credential.text, &credential, err) < 0 ||
+	    rights_load(&credential->rights, ret, err) < 0)
+		return -1;
+	scopes_intersect(&ret->scopes, &caller->scopes);
+	return store_budget_left(call->api->store, caller->credential.text, io_real_ms(),
+	                         &ret->budget, err);
+}
+
+static int make_wish_of_rights(struct call *call, const struct run *run, struct demand *demand,
+                               struct scopes *scopes, struct wish *ret, struct err *err)
+{
+	const struct config *config = call->api->config;
+	const json_t *body = call->body;
+	struct strings list = {0};
+	int r = 0;
+
+	decode_list(body, "capabilities", &list);
+	if (is_given(body, "capabilities")) {
+		r = capability_compile(&list, &config->capabilities, &config->scope_objects, demand,
+		                       err);
+		if (r == 0)
+			*ret = demand->wish;
+	}
+	strings_done(&list);
+	if (r == 0 && is_given(body, "scopes")) {
+		decode_list(body, "scopes", &list);
+		r = scopes_parse(&list, &config->scope_objects, scopes, err);
+		strings_done(&list);
+		if (ret->scopes)
+			scopes_intersect(scopes, ret->scopes);
+		ret->scopes = scopes;
+	}
+	ret->has_time = true;
+	ret->time_ms = run->timeout_ms;
+	ret->has_budget = run->budget != UINT64_MAX;
+	ret->budget = run->budget;
+	return r;
+}
+
+static int take_rights(struct call *call, struct run *run, struct err *err)
+{
+	struct rights parent = {0}, child = {0};
+	struct demand demand = {0};
+	struct scopes scopes = {0};
+	struct wish wish = {0};
+	int r = rights_of(call, &parent, err);
+
+	if (r == 0)
+		r = make_wish_of_rights(call, run, &demand, &scopes, &wish, err);
+	if (r == 0)
+		r = rights_delegate(&parent, &wish, io_real_ms(),
+		                    (unsigned)call->api->config->delegation_depth, &child, err);
+	if (r == 0) {
+		scopes_make_run(&child.scopes);
+		child.until_ms = parent.until_ms; /* its own time begins with its turn */
+		rights_list(&child, &run->rights);
+		run->budget = child.budget;
+		run->parent = call->caller->credential;
+	}
+	rights_done(&parent);
+	rights_done(&child);
+	demand_done(&demand);
+	scopes_done(&scopes);
+	return r;
+}
+
+/* --- all together --- */
+
+static int fill_task(struct call *call, struct task *task, struct err *err)
+{
+	const struct agent *agent;
+
+	if (find_agent(call->body, &agent, err) < 0 || check_possible(call->body, agent, err) < 0 ||
+	    check_mode(call->body, agent, err) < 0 || take_instruction(call->body, task, err) < 0 ||
+	    take_title(call->body, task, err) < 0 ||
+	    take_origin(call->body, call->api->config, task, err) < 0 ||
+	    take_team(call, task, err) < 0 || take_owner(call, task, err) < 0 ||
+	    decode_entries(json_object_get(call->body, "labels"), &task->labels, decode_check_label,
+	                   err) < 0 ||
+	    entry_check_label_list(&task->labels, err) < 0)
+		return -1;
+	task->agent = mem_strdup(agent->name);
+	return take_choices(call, task, err);
+}
+
+int task_decode(struct call *call, struct task **ret_task, struct run **ret_run, struct err *err)
+{
+	auto_(task_freep) struct task *task = task_new();
+	auto_(run_freep) struct run *run = NULL;
+
+	if (fill_task(call, task, err) < 0)
+		return -1;
+	run = run_new(task, io_real_ms());
+	run->timeout_ms = call->api->config->tasks.timeout_ms;
+	if (take_timeouts(call->body, call->api->config, run, err) < 0 ||
+	    take_numbers(call->body, run, err) < 0 || take_rights(call, run, err) < 0)
+		return -1;
+	*ret_task = take_ptr(task);
+	*ret_run = take_ptr(run);
+	return 0;
+}
+
+int task_decode_run(struct call *call, const struct task *task, struct run **ret, struct err *err)
+{
+	auto_(run_freep) struct run *before = NULL;
+	auto_(run_freep) struct run *run = run_new(task, io_real_ms());
+
+	if (is_given(call->body, "resumeFrom"))
+		return err_set(err, ERR_UNSUPPORTED,
+		               "'resumeFrom': this version does not keep the files of a run");
+	run->timeout_ms = call->api->config->tasks.timeout_ms;
+	if (task->run.text[0]) {
+		if (store_run_get(call->api->store, task->run.text, &before, err) < 0)
+			return -1;
+		if (!run_is_over(before->state))
+			return err_set(err, ERR_CONFLICT,
+			               "run %s of this task is %s: stop it first", before->id.text,
+			               run_state_name(before->state));
+		run->timeout_ms = before->timeout_ms;
+		run->idle_ms = before->idle_ms;
+		run->priority = before->priority;
+		run->budget = before->budget;
+	}
+	if (take_timeouts(call->body, call->api->config, run, err) < 0 ||
+	    take_numbers(call->body, run, err) < 0 || take_rights(call, run, err) < 0)
+		return -1;
+	*ret = take_ptr(run);
+	return 0;
+}

@@ -1,0 +1,272 @@
+/*
+ * Output of a run, as it is written or as it was kept. What is shown while it is written goes
+ * through the same redaction as what is kept.
+ */
+#include "api/encode.h"
+#include "api/hub.h"
+#include "api/tail.h"
+#include "api/tasks.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/must.h"
+#include "base/str.h"
+#include "http/request.h"
+#include "store/task.h"
+#include "task/collect.h"
+#include "task/log.h"
+#include "task/redact.h"
+#include "task/tasks.h"
+
+enum { READY_MOST = 4 * 1024 * 1024, WANT_STDOUT = 1, WANT_STDERR = 2 };
+
+struct view {
+	struct tail tail;
+	struct request *request;
+	struct redact *redact;
+	struct buf ready; /* to be sent */
+	unsigned wanted;
+	bool follows, is_at_end;
+};
+
+static int wanted_of(const struct call *call, unsigned *ret, struct err *err)
+{
+	const char *stream = call_query(call, "stream", "all");
+
+	*ret = str_eq(stream, "all")      ? WANT_STDOUT | WANT_STDERR
+	       : str_eq(stream, "stdout") ? WANT_STDOUT
+	                                  : WANT_STDERR;
+	if (*ret == WANT_STDERR && !str_eq(stream, "stderr"))
+		return err_set(err, ERR_INVALID, "'stream' is stdout, stderr or all");
+	return 0;
+}
+
+/* --- while it is written --- */
+
+static void view_free(struct view *view)
+{
+	tail_done(&view->tail);
+	redact_free(view->redact);
+	buf_done(&view->ready);
+	request_unref(view->request);
+	mem_freep(&view);
+}
+
+static int put_ready(void *ctx, const void *bytes, size_t len)
+{
+	return buf_put(ctx, bytes, len);
+}
+
+static int take_record(struct view *view, const struct outlog_record *record)
+{
+	bool is_err = record->stream == OUTLOG_STDERR;
+
+	if (record->stream != OUTLOG_STDOUT && !is_err)
+		return 0;
+	if (!(view->wanted & (is_err ? WANT_STDERR : WANT_STDOUT)))
+		return 0;
+	return redact_feed(view->redact, is_err, record->bytes, record->len, put_ready,
+	                   &view->ready);
+}
+
+/* <0: the log cannot be read. */
+static int fill(struct view *view)
+{
+	struct outlog_record record;
+	struct err err = {0};
+	int r = TAIL_RECORD;
+
+	while (buf_len(&view->ready) == 0 && r == TAIL_RECORD) {
+		r = tail_next(&view->tail, &record, &err);
+		if (r == TAIL_RECORD && take_record(view, &record) < 0)
+			return -1;
+	}
+	if (r < 0) {
+		log_error("an output cannot be read", LOG_ERR(&err));
+		return -1;
+	}
+	if (r != TAIL_END && (r != TAIL_NOTHING_YET || view->follows))
+		return 0;
+	view->is_at_end = true;
+	for (int i = 0; i < REDACT_STREAMS; i++) {
+		if (redact_end(view->redact, i, put_ready, &view->ready) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static ssize_t on_pull(struct request *request, uint8_t *to, size_t max, void *ctx)
+{
+	struct view *view = ctx;
+	size_t take;
+
+	if (buf_len(&view->ready) == 0 && !view->is_at_end && fill(view) < 0)
+		return REQUEST_STREAM_ABORT;
+	take = MIN(max, buf_len(&view->ready));
+	if (take == 0)
+		return view->is_at_end ? REQUEST_STREAM_END : 0;
+	memcpy(to, buf_head(&view->ready), take);
+	buf_consume(&view->ready, take);
+	return (ssize_t)take;
+}
+
+static void on_request_end(struct request *request, bool gone, void *ctx)
+{
+	view_free(ctx);
+}
+
+static void on_ready(struct tail *tail, void *ctx)
+{
+	struct view *view = ctx;
+
+	request_more(view->request);
+}
+
+static void answer_live(struct call *call, const struct task *task, const struct tasks_place *place,
+                        unsigned wanted)
+{
+	static const struct tail_ops ops = {on_ready, NULL};
+	struct view *view = mem_new(struct view);
+	struct tail_target target = {place->sandbox.text, place->exec.text, 0, 0};
+	struct err err = {0};
+
+	view->request = request_ref(call->request);
+	view->redact = collect_redact(task);
+	view->wanted = wanted;
+	view->follows = call_query_bool(call, "follow");
+	buf_init(&view->ready, READY_MOST);
+	tail_init(&view->tail, call->api, &target, &ops, view);
+	if (tail_join(&view->tail, 0, &err) < 0) {
+		view_free(view);
+		call_fail(call, &err);
+		return;
+	}
+	request_set_on_end(call->request, on_request_end, view);
+	request_answer_stream(call->request, 200, "application/octet-stream", UINT64_MAX, on_pull,
+	                      view);
+	call_done(call);
+}
+
+/* --- as it was kept --- */
+
+struct kept {
+	struct buf bytes;
+	unsigned wanted;
+};
+
+static bool keep_frame(char stream, const uint8_t *bytes, size_t len, void *ctx)
+{
+	struct kept *kept = ctx;
+
+	if (stream == '!' || !(kept->wanted & (stream == '2' ? WANT_STDERR : WANT_STDOUT)))
+		return true;
+	return buf_put(&kept->bytes, bytes, len) == 0;
+}
+
+/* At most what an exec keeps (base/limits.h), so it fits into one answer. */
+static void answer_kept(struct call *call, const struct run *run, unsigned wanted)
+{
+	struct kept kept = {.wanted = wanted};
+	struct err err = {0};
+
+	buf_init(&kept.bytes, 32 * 1024 * 1024);
+	if ((run->log || run->has_log_file) &&
+	    log_read(tasks_files_fd(call->api->tasks), run->id.text, run->log, keep_frame, &kept,
+	             &err) < 0) {
+		call_fail(call, &err);
+	} else {
+		request_answer(call->request, 200, "application/octet-stream",
+		               buf_head(&kept.bytes), buf_len(&kept.bytes));
+		call_done(call);
+	}
+	buf_done(&kept.bytes);
+}
+
+/* --- before there is any: the next event of the task may bring it --- */
+
+struct early {
+	struct call *call;
+	struct hub_follower follower;
+	struct id task, run;
+	unsigned wanted;
+};
+
+static void early_end(struct early *early)
+{
+	hub_unfollow(&early->follower);
+	request_set_on_end(early->call->request, NULL, NULL);
+	mem_freep(&early);
+}
+
+static bool skip(uint64_t number, const char *kind, const char *json, void *ctx)
+{
+	return true;
+}
+
+static void on_news(struct hub_follower *follower, void *ctx)
+{
+	struct early *early = ctx;
+	struct call *call = early->call;
+	auto_(task_freep) struct task *task = NULL;
+	auto_(run_freep) struct run *run = NULL;
+	unsigned wanted = early->wanted;
+	struct tasks_place place;
+	struct err err = {0};
+
+	if (hub_take(follower, skip, NULL, &err) < 0 ||
+	    store_task_get(call->api->store, early->task.text, &task, &err) < 0 ||
+	    store_run_get(call->api->store, early->run.text, &run, &err) < 0) {
+		early_end(early);
+		call_fail(call, &err);
+	} else if (tasks_output(call->api->tasks, run->id.text, &place)) {
+		early_end(early);
+		answer_live(call, task, &place, wanted);
+	} else if (run_is_over(run->state)) {
+		early_end(early);
+		answer_kept(call, run, wanted);
+	}
+}
+
+static void on_gone(struct request *request, bool gone, void *ctx)
+{
+	struct early *early = ctx;
+	struct call *call = early->call;
+
+	hub_unfollow(&early->follower);
+	mem_freep(&early);
+	call_done(call);
+}
+
+static void wait_for_output(struct call *call, const struct task *task, const struct run *run,
+                            unsigned wanted)
+{
+	struct early *early = mem_new(struct early);
+	uint64_t after = 0;
+	struct err err = {0};
+
+	*early = (struct early){.call = call, .task = task->id, .run = run->id, .wanted = wanted};
+	/* From here on; an error only means that some are read again. */
+	(void)!store_event_last(call->api->store, task->id.text, &after, &err);
+	hub_follow(call->api->hub, &early->follower, task->id.text, after, on_news, early);
+	request_set_on_end(call->request, on_gone, early);
+}
+
+void handle_task_logs(struct call *call)
+{
+	auto_(task_freep) struct task *task = NULL;
+	auto_(run_freep) struct run *run = NULL;
+	struct tasks_place place;
+	struct err err = {0};
+	unsigned wanted;
+
+	if (task_of_path(call, &task) < 0)
+		return;
+	if (wanted_of(call, &wanted, &err) < 0 ||
+	    task_run_of(call, task, call_query(call, "run", NULL), &run, &err) < 0)
+		call_fail(call, &err);
+	else if (tasks_output(call->api->tasks, run->id.text, &place))
+		answer_live(call, task, &place, wanted);
+	else if (!run_is_over(run->state) && call_query_bool(call, "follow"))
+		wait_for_output(call, task, run, wanted);
+	else
+		answer_kept(call, run, wanted);
+}

@@ -1,0 +1,400 @@
+#include "api/tasks.h"
+
+#include <strings.h>
+
+#include "api/authz.h"
+#include "api/encode.h"
+#include "api/events.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "http/request.h"
+#include "store/task.h"
+#include "task/tasks.h"
+
+enum { WAIT_MOST_MS = 600 * 1000 };
+
+/* --- finding --- */
+
+static bool writes(const struct call *call)
+{
+	return call->route->scope == SCOPE_TASKS_WRITE;
+}
+
+int task_of_path(struct call *call, struct task **ret)
+{
+	const char *id = call->params[0];
+	struct ownership ownership;
+	struct err err = {0};
+	int r;
+
+	if (store_task_get(call->api->store, id, ret, &err) < 0) {
+		call_fail(call, &err);
+		return -1;
+	}
+	ownership = (struct ownership){(*ret)->owner.text, (*ret)->team.text, (*ret)->visibility};
+	r = writes(call) ? authz_change(call, &ownership, "task", id, &err)
+	                 : authz_look(call, &ownership, "task", id, &err);
+	if (r == 0)
+		return 0;
+	task_freep(ret);
+	call_fail(call, &err);
+	return -1;
+}
+
+int task_run_of(struct call *call, const struct task *task, const char *id, struct run **ret,
+                struct err *err)
+{
+	char shown[64];
+
+	if (!id && !task->run.text[0])
+		return err_set(err, ERR_NOT_FOUND, "this task has no run yet");
+	if (store_run_get(call->api->store, id ? id : task->run.text, ret, err) < 0)
+		return -1;
+	if (str_eq((*ret)->task.text, task->id.text))
+		return 0;
+	run_freep(ret);
+	str_escape(shown, sizeof(shown), id, strlen(id));
+	return err_set(err, ERR_NOT_FOUND, "no run '%s' of this task", shown);
+}
+
+static void answer_task(struct call *call, const char *id, int status)
+{
+	auto_(task_freep) struct task *task = NULL;
+	auto_(run_freep) struct run *run = NULL;
+	struct api *api = call->api;
+	struct err err = {0};
+
+	if (store_task_get(api->store, id, &task, &err) < 0 ||
+	    (task->run.text[0] && store_run_get(api->store, task->run.text, &run, &err) < 0)) {
+		call_fail(call, &err);
+		return;
+	}
+	call_answer(call, status, json_pack("{s:o}", "task", task_encode(api, task, run, true)));
+}
+
+/* --- waiting: the answer comes when the run is over, or after as long as the client said --- */
+
+struct wait {
+	struct call *call;
+	struct id task;
+	int status;
+	struct tasks_waiter waiter;
+	struct loop_timer timer;
+};
+
+static void wait_end(struct wait *wait, int status)
+{
+	struct call *call = wait->call;
+	struct id task = wait->task;
+
+	tasks_unwait(&wait->waiter);
+	loop_timer_stop(&wait->timer);
+	mem_freep(&wait);
+	answer_task(call, task.text, status);
+}
+
+static void on_over(struct tasks_waiter *waiter, void *ctx)
+{
+	wait_end(ctx, 200);
+}
+
+static void on_late(struct loop_timer *timer, void *ctx)
+{
+	struct wait *wait = ctx;
+
+	wait_end(wait, wait->status);
+}
+
+/* "Prefer: wait=N" of RFC 7240, in seconds; 0: not at all. */
+static uint64_t wait_of(const struct call *call)
+{
+	const char *prefer = request_header(call->request, "Prefer");
+	const char *at = prefer ? strcasestr(prefer, "wait=") : NULL;
+	char digits[12] = "";
+	uint64_t seconds;
+	size_t len;
+
+	if (!at)
+		return 0;
+	at += strlen("wait=");
+	len = strspn(at, "0123456789");
+	if (len == 0 || len >= sizeof(digits))
+		return 0;
+	memcpy(digits, at, len);
+	return str_to_u64(digits, &seconds) == 0 ? MIN(seconds * 1000, (uint64_t)WAIT_MOST_MS) : 0;
+}
+
+static void answer_or_wait(struct call *call, const struct id *task, const struct id *run,
+                           int status)
+{
+	uint64_t wait_ms = wait_of(call);
+	struct wait *wait;
+
+	if (wait_ms == 0 || !run->text[0]) {
+		answer_task(call, task->text, status);
+		return;
+	}
+	wait = mem_new(struct wait);
+	wait->call = call;
+	wait->task = *task;
+	wait->status = status;
+	wait->waiter = (struct tasks_waiter){.on_over = on_over, .ctx = wait};
+	request_add_header(call->request, "Preference-Applied", "wait");
+	if (tasks_wait(call->api->tasks, run->text, &wait->waiter)) {
+		loop_timer_in(call->api->loop, &wait->timer, wait_ms, on_late, wait);
+	} else {
+		mem_freep(&wait);
+		answer_task(call, task->text, 200);
+	}
+}
+
+/* --- making --- */
+
+struct making {
+	struct call *call;
+	struct id task, run;
+};
+
+static void on_made(const struct err *err, void *ctx)
+{
+	auto_free struct making *making = ctx;
+	struct call *call = making->call;
+
+	if (err->code != ERR_OK)
+		call_fail(call, err);
+	else
+		answer_or_wait(call, &making->task, &making->run, call->route->status);
+}
+
+/* Takes both; run may be NULL. */
+static void make(struct call *call, struct task *task, struct run *run)
+{
+	struct making *making = mem_new(struct making);
+
+	*making = (struct making){.call = call, .task = task->id};
+	if (run)
+		making->run = run->id;
+	authz_made(call, task->id.text);
+	tasks_create(call->api->tasks, task, run, on_made, making);
+}
+
+static void decode_and_make(struct call *call, bool starts)
+{
+	struct task *task = NULL;
+	struct run *run = NULL;
+	struct err err = {0};
+
+	if (task_decode(call, &task, &run, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	if (!starts) {
+		run_free(run);
+		run = NULL;
+	}
+	make(call, task, run);
+}
+
+void handle_task_run(struct call *call)
+{
+	const json_t *start = json_object_get(call->body, "start");
+
+	decode_and_make(call, !start || json_is_true(start));
+}
+
+void handle_task_create(struct call *call)
+{
+	decode_and_make(call, json_is_true(json_object_get(call->body, "start")));
+}
+
+void handle_run_create(struct call *call)
+{
+	struct task *task = NULL;
+	struct run *run = NULL;
+	struct err err = {0};
+
+	if (task_of_path(call, &task) < 0)
+		return;
+	if (task_decode_run(call, task, &run, &err) < 0) {
+		task_free(task);
+		call_fail(call, &err);
+		return;
+	}
+	make(call, task, run);
+}
+
+/* --- looking --- */
+
+static int check_state(const char *state, struct err *err)
+{
+	if (!state || run_state_from(state) != RUN_NONE)
+		return 0;
+	return err_set(err, ERR_INVALID,
+	               "'state' is pending, running, completed, failed or cancelled");
+}
+
+void handle_task_list(struct call *call)
+{
+	struct task_filter filter = {
+		.viewer = call->caller,
+		.state = call_query(call, "state", NULL),
+		.cursor = call_query(call, "cursor", NULL),
+		.limit = call_query_u64(call, "limit", 0),
+	};
+	struct task_page page = {0};
+	struct err err = {0};
+	json_t *items;
+
+	if (check_state(filter.state, &err) < 0 ||
+	    store_task_list(call->api->store, &filter, &page, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	items = json_array();
+	for (size_t i = 0; i < page.count; i++) {
+		auto_(run_freep) struct run *run = NULL;
+
+		/* One whose run cannot be read is shown without. */
+		if (page.items[i]->run.text[0])
+			(void)!store_run_get(call->api->store, page.items[i]->run.text, &run, &err);
+		json_array_append_new(items, task_encode(call->api, page.items[i], run, false));
+	}
+	call_answer(call, 200, encode_page(items, page.next_cursor));
+	task_page_done(&page);
+}
+
+void handle_task_info(struct call *call)
+{
+	auto_(task_freep) struct task *task = NULL;
+
+	if (task_of_path(call, &task) == 0)
+		answer_or_wait(call, &task->id, &task->run, 200);
+}
+
+void handle_run_list(struct call *call)
+{
+	auto_(task_freep) struct task *task = NULL;
+	struct run_page page = {0};
+	struct err err = {0};
+	json_t *items;
+
+	if (task_of_path(call, &task) < 0)
+		return;
+	if (store_run_list(call->api->store, task->id.text, call_query(call, "cursor", NULL),
+	                   call_query_u64(call, "limit", 0), &page, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	items = json_array();
+	for (size_t i = 0; i < page.count; i++)
+		json_array_append_new(items, task_encode_run(call->api, page.items[i], false));
+	call_answer(call, 200, encode_page(items, page.next_cursor));
+	run_page_done(&page);
+}
+
+void handle_run_info(struct call *call)
+{
+	auto_(task_freep) struct task *task = NULL;
+	auto_(run_freep) struct run *run = NULL;
+	struct err err = {0};
+
+	if (task_of_path(call, &task) < 0)
+		return;
+	if (task_run_of(call, task, call->params[1], &run, &err) < 0)
+		call_fail(call, &err);
+	else
+		call_answer(call, 200,
+		            json_pack("{s:o}", "run", task_encode_run(call->api, run, true)));
+}
+
+void handle_task_events(struct call *call)
+{
+	auto_(task_freep) struct task *task = NULL;
+
+	if (task_of_path(call, &task) == 0)
+		events_answer(call, task->id.text);
+}
+
+/* --- stopping --- */
+
+static void on_stopped(const struct err *err, void *ctx)
+{
+	auto_free struct making *making = ctx;
+	struct call *call = making->call;
+
+	if (err->code != ERR_OK)
+		call_fail(call, err);
+	else
+		answer_or_wait(call, &making->task, &making->run, 200);
+}
+
+void handle_task_stop(struct call *call)
+{
+	const char *why = json_string_value(json_object_get(call->body, "reason"));
+	auto_(task_freep) struct task *task = NULL;
+	struct making *making;
+	struct err err = {0};
+
+	if (task_of_path(call, &task) < 0)
+		return;
+	if (why && strlen(why) > 500)
+		(void)err_set(&err, ERR_INVALID, "'reason' has more than 500 bytes");
+	else if (!task->run.text[0])
+		(void)err_set(&err, ERR_CONFLICT, "this task has no run yet");
+	if (err.code != ERR_OK) {
+		call_fail(call, &err);
+		return;
+	}
+	making = mem_new(struct making);
+	*making = (struct making){call, task->id, task->run};
+	tasks_stop(call->api->tasks, task->run.text, why, on_stopped, making);
+}
+
+/* --- the result --- */
+
+void handle_output_get(struct call *call)
+{
+	auto_(task_freep) struct task *task = NULL;
+	auto_(run_freep) struct run *run = NULL;
+	struct err err = {0};
+
+	if (task_of_path(call, &task) < 0)
+		return;
+	if (task_run_of(call, task, NULL, &run, &err) < 0)
+		call_fail(call, &err);
+	else
+		call_answer(
+			call, 200,
+			json_pack("{s:o}", "output",
+		                  run->output ? json_loads(run->output, 0, NULL) : json_null()));
+}
+
+static void on_output_stored(const struct store_result *result, void *ctx)
+{
+	struct call *call = ctx;
+
+	if (result->ok)
+		call_answer_empty(call);
+	else
+		call_fail(call, &result->err);
+}
+
+void handle_output_set(struct call *call)
+{
+	auto_(task_freep) struct task *task = NULL;
+	auto_free char *text =
+		json_dumps(json_object_get(call->body, "output"), JSON_COMPACT | JSON_ENCODE_ANY);
+	struct event event = {.kind = EVENT_TASK_OUTPUT, .time_ms = io_real_ms()};
+	struct store_write *write;
+
+	if (task_of_path(call, &task) < 0)
+		return;
+	write = store_write_new(call->api->store);
+	store_set_output(write, task->run.text, text);
+	event.sandbox = task->id;
+	store_put_event(write, &event);
+	store_write_submit(write, on_output_stored, call);
+}
