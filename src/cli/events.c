@@ -1,4 +1,4 @@
-/* `cloche events` and `cloche sandbox events`: pages, or a stream that survives a restart. */
+/* `cloche events`, and those of one sandbox or task: pages, or a stream that survives a restart. */
 #include <jansson.h>
 #include <time.h>
 
@@ -19,6 +19,9 @@ static void print_event(const struct cli *cli, const struct events *events, cons
 {
 	const json_t *data = json_object_get(event, "data");
 	const char *sandbox = client_str(event, "sandbox");
+
+	if (*sandbox == '\0')
+		sandbox = client_str(event, "task");
 
 	if (cli->output != CLI_HUMAN) {
 		output_json_line(event);
@@ -148,5 +151,17 @@ int cmd_sandbox_events(struct cli *cli)
 	if (r <= 0)
 		return r;
 	events.base = client_target("/sandboxes/%s/events", cli->argv[0]);
+	return events_show(cli, &events);
+}
+
+int cmd_task_events(struct cli *cli)
+{
+	auto_(events_done) struct events events = {0};
+	const struct opt opts[] = {EVENTS_OPTS(events), {0}};
+	int r = cli_parse(cli, opts, 1, 1);
+
+	if (r <= 0)
+		return r;
+	events.base = client_target("/tasks/%s/events", cli->argv[0]);
 	return events_show(cli, &events);
 }
