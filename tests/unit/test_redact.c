@@ -1,0 +1,88 @@
+/* Secrets are found wherever a stream is cut, and nothing else is changed. */
+#include "harness/test.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "task/redact.h"
+
+static int put(void *ctx, const void *bytes, size_t len)
+{
+	return buf_put(ctx, bytes, len);
+}
+
+/* What comes out when the text comes in two pieces. */
+static void check_cut(const char *text, size_t at, const char *wanted)
+{
+	struct redact *redact = redact_new();
+	struct buf out;
+	char *got;
+
+	buf_init(&out, 4096);
+	redact_add(redact, "correct-horse");
+	redact_add(redact, "correct-horse-battery");
+	redact_add(redact, "short");
+	CHECK_INT(redact_feed(redact, 0, text, at, put, &out), 0);
+	CHECK_INT(redact_feed(redact, 1, "correct-", 8, put, &out), 0);
+	CHECK_INT(redact_feed(redact, 0, text + at, strlen(text) - at, put, &out), 0);
+	CHECK_INT(redact_end(redact, 0, put, &out), 0);
+	got = buf_take_string(&out);
+	CHECK_STR(got, wanted);
+	free(got);
+	buf_done(&out);
+	redact_free(redact);
+}
+
+static void check(const char *text, const char *wanted)
+{
+	for (size_t at = 0; at <= strlen(text); at++)
+		check_cut(text, at, wanted);
+}
+
+TEST(known_values_are_found_wherever_they_are_cut)
+{
+	check("a correct-horse b", "a [REDACTED] b");
+	check("correct-horse-battery", "[REDACTED]");
+	check("correct-horse-batter", "[REDACTED]-batter");
+	check("ccorrect-horsecorrect-horse", "c[REDACTED][REDACTED]");
+	check("correct-hors", "correct-hors");
+	check("", "");
+}
+
+TEST(short_values_are_left_alone)
+{
+	check("short and shorter", "short and shorter");
+}
+
+TEST(tokens_are_known_by_their_beginning)
+{
+	check("x ghp_0123456789abcdefghij y", "x [REDACTED] y");
+	check("ghp_0123456789abcdefghij", "[REDACTED]");
+	check("ghp_tooshort", "ghp_tooshort");
+	check("ghp_tooshort ", "ghp_tooshort ");
+	check("key=sk-ant-api03-AAAAAAAAAAAAAAAAAAAA\n", "key=[REDACTED]\n");
+	check("ghghp_0123456789abcdefghij", "gh[REDACTED]");
+}
+
+TEST(a_text_as_a_whole)
+{
+	struct redact *redact = redact_new();
+	char *text;
+
+	redact_add(redact, "https://user:pass");
+	text = redact_text(redact, "GET https://user:pass@host failed");
+	CHECK_STR(text, "GET [REDACTED]@host failed");
+	free(text);
+	CHECK(redact_text(redact, NULL) == NULL);
+	redact_free(redact);
+}
+
+TEST(names_that_hold_secrets)
+{
+	CHECK(redact_is_secret_name("GITHUB_TOKEN"));
+	CHECK(redact_is_secret_name("db_password"));
+	CHECK(redact_is_secret_name("SIGNING_KEY"));
+	CHECK(!redact_is_secret_name("KEYBOARD"));
+	CHECK(!redact_is_secret_name("PATH"));
+}

@@ -1,0 +1,286 @@
+/* States of a run, its log, and its rows in the store. */
+#include "harness/test.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "store/identity.h"
+#include "store/task.h"
+#include "task/agent.h"
+#include "task/cost.h"
+#include "task/log.h"
+#include "task/redact.h"
+
+static struct err err;
+
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		if ((call) < 0)                                                                    \
+			test_fail(__FILE__, __LINE__, "%s: %s", #call, err.msg);                   \
+	} while (0)
+
+/* --- states --- */
+
+TEST(final_states_are_final)
+{
+	for (int state = 0; state < RUN_STATE_COUNT_; state++) {
+		for (int event = 0; event < RUN_EVENT_COUNT_; event++) {
+			enum run_state next = RUN_NONE;
+			int r = run_apply((enum run_state)state, (enum run_event)event, &next,
+			                  &err);
+
+			if (run_is_over((enum run_state)state))
+				CHECK_INT(r, -1);
+			if (r == 0)
+				CHECK(next != RUN_PENDING && next != (enum run_state)state);
+		}
+	}
+}
+
+TEST(every_end_can_be_reached_from_running)
+{
+	for (int end = 0; end < RUN_END_COUNT_; end++) {
+		enum run_state next = RUN_NONE;
+
+		OK(run_apply(RUN_RUNNING, run_end_event((enum run_end)end), &next, &err));
+		CHECK(run_is_over(next));
+		CHECK_INT(run_end_from(run_end_name((enum run_end)end)), end);
+	}
+	CHECK_INT(run_end_of_exec("exited", 0, 0), RUN_END_FINISHED);
+	CHECK_INT(run_end_of_exec("exited", 0, 1), RUN_END_AGENT_ERROR);
+	CHECK_INT(run_end_of_exec("signal", 9, 0), RUN_END_AGENT_ERROR);
+	CHECK_INT(run_end_of_exec("timeout", 9, 0), RUN_END_TIMEOUT);
+	CHECK_INT(run_end_of_exec("oom", 9, 0), RUN_END_OOM);
+	CHECK_INT(run_end_of_exec("lost", 9, 0), RUN_END_SANDBOX_LOST);
+}
+
+TEST(money_is_what_was_used)
+{
+	struct config_rates rates = {30, 20, 4};
+	struct meters meters = {.uptime_ms = 300 * 1000,
+	                        .cpu_us = 10 * 1000000ull,
+	                        .memory_byte_seconds = 300ull << 30};
+
+	CHECK_INT(cost_of(&rates, &meters), 300 * 30 + 10 * 20 + 300 * 4);
+}
+
+/* --- logs --- */
+
+static bool keep(char stream, const uint8_t *bytes, size_t len, void *ctx)
+{
+	struct buf *buf = ctx;
+
+	CHECK_INT(buf_printf(buf, "%c", stream), 0);
+	CHECK_INT(buf_put(buf, bytes, len), 0);
+	return true;
+}
+
+static void write_log(int dir_fd, size_t long_bytes, char **ret)
+{
+	auto_free char *bytes = mem_zalloc(long_bytes + 1);
+	struct redact *redact = redact_new();
+	struct log_writer writer;
+
+	memset(bytes, 'z', long_bytes);
+	log_writer_init(&writer, dir_fd, "rn_1", redact);
+	OK(log_writer_put(&writer, '1', "one", 3, &err));
+	OK(log_writer_put(&writer, '2', "two", 3, &err));
+	OK(log_writer_put(&writer, '1', bytes, long_bytes, &err));
+	OK(log_writer_finish(&writer, ret, &err));
+	log_writer_done(&writer);
+	redact_free(redact);
+}
+
+TEST(a_short_log_is_a_text)
+{
+	int dir_fd = test_dir_fd();
+	char *text = NULL, *got;
+	struct buf buf;
+
+	write_log(dir_fd, 2, &text);
+	buf_init(&buf, 1000);
+	OK(log_read(dir_fd, "rn_1", text, keep, &buf, &err));
+	got = buf_take_string(&buf);
+	CHECK_STR(got, "1one2two1zz");
+	free(got);
+	free(text);
+	buf_done(&buf);
+	close(dir_fd);
+}
+
+TEST(a_long_log_is_a_file)
+{
+	int dir_fd = test_dir_fd();
+	char *text = NULL;
+	struct buf buf;
+
+	write_log(dir_fd, 100000, &text);
+	CHECK(text == NULL);
+	buf_init(&buf, 1000000);
+	OK(log_read(dir_fd, "rn_1", NULL, keep, &buf, &err));
+	CHECK_INT(buf_len(&buf), 100000 + 9);
+	buf_done(&buf);
+	log_remove(dir_fd, "rn_1");
+	CHECK_INT(log_read(dir_fd, "rn_1", NULL, keep, &buf, &err), -1);
+	close(dir_fd);
+}
+
+TEST(a_damaged_log_is_refused)
+{
+	struct buf buf;
+
+	buf_init(&buf, 1000);
+	CHECK_INT(log_read(-1, "rn_1", "no base64!", keep, &buf, &err), -1);
+	CHECK_INT(log_read(-1, "rn_1", "MQAA", keep, &buf, &err), -1);
+	CHECK_INT(log_read(-1, "rn_1", "Mf////8=", keep, &buf, &err), -1);
+	buf_done(&buf);
+}
+
+/* --- rows --- */
+
+static struct store *open_store(void)
+{
+	char path[4096];
+	struct store_options options = {.path = path};
+	struct store *store = NULL;
+
+	snprintf(path, sizeof(path), "%s/cloche.db", test_dir());
+	OK(store_open(&options, &store, &err));
+	return store;
+}
+
+static struct task *add_task(struct store *store, const char *title)
+{
+	struct store_write *write = store_write_new(store);
+	struct task *task = task_new();
+
+	task->title = mem_strdup(title);
+	task->instruction = mem_strdup("true");
+	task->agent = mem_strdup("shell");
+	task->choices = mem_strdup("{}");
+	strings_add(&task->labels, "a=b");
+	snprintf(task->owner.text, sizeof(task->owner.text), "%s", ACCESS_OPERATOR);
+	snprintf(task->team.text, sizeof(task->team.text), "%s", ACCESS_TEAM);
+	task->created_ms = 5;
+	store_add_task(write, task);
+	OK(store_write_wait(write, NULL, &err));
+	return task;
+}
+
+static int add_run(struct store *store, const struct run *run)
+{
+	struct store_write *write = store_write_new(store);
+
+	store_add_run(write, run);
+	return store_write_wait(write, NULL, &err);
+}
+
+TEST(a_run_comes_back_as_it_was_stored)
+{
+	struct store *store = open_store();
+	struct task *task = add_task(store, "one"), *same = NULL;
+	struct run *run = run_new(task, 7), *back = NULL;
+
+	run->timeout_ms = 1000;
+	run->priority = 3;
+	strings_add(&run->rights, "x=y");
+	OK(add_run(store, run));
+	OK(store_task_get(store, task->id.text, &same, &err));
+	CHECK_STR(same->run.text, run->id.text);
+	CHECK_INT(same->run_count, 1);
+	CHECK_STR(strings_value(&same->labels, "a"), "b");
+	OK(store_run_get(store, run->id.text, &back, &err));
+	CHECK_INT(back->budget, UINT64_MAX);
+	CHECK_INT(back->end, RUN_END_NONE);
+	CHECK_INT(back->has_exit, false);
+	CHECK_INT(back->priority, 3);
+	CHECK_STR(strings_value(&back->rights, "x"), "y");
+	run_free(back);
+	task_free(same);
+	run_free(run);
+	task_free(task);
+	store_close(store);
+}
+
+TEST(two_runs_at_one_moment_are_one)
+{
+	struct store *store = open_store();
+	struct task *task = add_task(store, "one");
+	struct run *one = run_new(task, 7), *two = run_new(task, 7);
+
+	OK(add_run(store, one));
+	CHECK_INT(add_run(store, two), -1);
+	CHECK_INT(err.code, ERR_CONFLICT);
+	run_free(one);
+	run_free(two);
+	task_free(task);
+	store_close(store);
+}
+
+TEST(a_run_that_is_over_never_changes)
+{
+	struct store *store = open_store();
+	struct task *task = add_task(store, "one");
+	struct run *run = run_new(task, 7);
+	struct run_page page = {0};
+	struct store_write *write;
+
+	OK(add_run(store, run));
+	OK(store_run_unfinished(store, "", 10, &page, &err));
+	CHECK_INT(page.count, 1);
+	run_page_done(&page);
+	run->state = RUN_COMPLETED;
+	run->end = RUN_END_FINISHED;
+	run->ended_ms = 9;
+	write = store_write_new(store);
+	store_put_run(write, run);
+	OK(store_write_wait(write, NULL, &err));
+	run->state = RUN_FAILED;
+	write = store_write_new(store);
+	store_put_run(write, run);
+	CHECK_INT(store_write_wait(write, NULL, &err), -1);
+	CHECK_INT(err.code, ERR_CONFLICT);
+	write = store_write_new(store);
+	store_set_output(write, run->id.text, "{}");
+	CHECK_INT(store_write_wait(write, NULL, &err), -1);
+	OK(store_run_unfinished(store, "", 10, &page, &err));
+	CHECK_INT(page.count, 0);
+	run_page_done(&page);
+	run_free(run);
+	task_free(task);
+	store_close(store);
+}
+
+TEST(tasks_are_listed_newest_first_and_by_who_sees_them)
+{
+	struct store *store = open_store();
+	struct caller stranger = {.team = id_new("tm"), .principal = id_new("pr")};
+	struct task_filter filter = {.limit = 2};
+	struct task_page page = {0};
+	struct task *tasks[3];
+
+	for (int i = 0; i < 3; i++) {
+		tasks[i] = add_task(store, "t");
+		usleep(2000); /* ids are of milliseconds */
+	}
+	OK(store_task_list(store, &filter, &page, &err));
+	CHECK_INT(page.count, 2);
+	CHECK_STR(page.items[0]->id.text, tasks[2]->id.text);
+	filter.cursor = page.next_cursor;
+	page.next_cursor = NULL;
+	task_page_done(&page);
+	OK(store_task_list(store, &filter, &page, &err));
+	CHECK_INT(page.count, 1);
+	CHECK_STR(page.items[0]->id.text, tasks[0]->id.text);
+	free((char *)filter.cursor);
+	task_page_done(&page);
+	filter = (struct task_filter){.viewer = &stranger};
+	OK(store_task_list(store, &filter, &page, &err));
+	CHECK_INT(page.count, 0);
+	task_page_done(&page);
+	for (int i = 0; i < 3; i++)
+		task_free(tasks[i]);
+	store_close(store);
+}
