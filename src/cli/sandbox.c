@@ -198,6 +198,13 @@ static void print_meters(const json_t *meters)
 	str_format_bytes(now, sizeof(now), client_u64(meters, "diskBytes"));
 	output_fact("disk", "%s in %llu files", now,
 	            (unsigned long long)client_u64(meters, "inodes"));
+	if (client_u64(meters, "netConnections") + client_u64(meters, "netDenied") == 0)
+		return;
+	str_format_bytes(now, sizeof(now), client_u64(meters, "netSentBytes"));
+	str_format_bytes(peak, sizeof(peak), client_u64(meters, "netReceivedBytes"));
+	output_fact("traffic", "%s out, %s in, %llu connections, %llu denied", now, peak,
+	            (unsigned long long)client_u64(meters, "netConnections"),
+	            (unsigned long long)client_u64(meters, "netDenied"));
 }
 
 /* "cgroup=v1 disk=tmpfs …" */
