@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <gnutls/gnutls.h>
+
 #include "base/io.h"
 #include "base/mem.h"
 #include "http/server.h"
@@ -42,6 +44,23 @@ static int read_pem(const char *what, const char *path, char **ret, struct err *
 	return -1;
 }
 
+/* Said at the start, not by the first client that is refused. */
+static int check_pair(const struct tcp *tcp, struct err *err)
+{
+	const gnutls_datum_t cert = {(uint8_t *)tcp->cert, (unsigned)strlen(tcp->cert)};
+	const gnutls_datum_t key = {(uint8_t *)tcp->key, (unsigned)strlen(tcp->key)};
+	gnutls_certificate_credentials_t credentials;
+	int r = gnutls_certificate_allocate_credentials(&credentials);
+
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, "TLS: %s", gnutls_strerror(r));
+	r = gnutls_certificate_set_x509_key_mem(credentials, &cert, &key, GNUTLS_X509_FMT_PEM);
+	gnutls_certificate_free_credentials(credentials);
+	return r < 0 ? err_set(err, ERR_INVALID, "tls_cert and tls_key are no pair: %s",
+	                       gnutls_strerror(r))
+	             : 0;
+}
+
 int tcp_open(struct tcp *tcp, int fd, const struct config_server *config, struct err *err)
 {
 	*tcp = (struct tcp){.fd = fd};
@@ -53,7 +72,9 @@ int tcp_open(struct tcp *tcp, int fd, const struct config_server *config, struct
 		return 0;
 	if (read_pem("read tls_cert", config->tls_cert, &tcp->cert, err) < 0)
 		return -1;
-	return read_pem("read tls_key", config->tls_key, &tcp->key, err);
+	if (read_pem("read tls_key", config->tls_key, &tcp->key, err) < 0)
+		return -1;
+	return check_pair(tcp, err);
 }
 
 int tcp_serve(struct tcp *tcp, struct loop *loop, const struct server_config *base, struct err *err)
