@@ -62,7 +62,7 @@ async function asInstalled(daemon, peers) {
 	}
 	if (wants(5)) {
 		say('row 5: sustained');
-		comparisons.push(...(await sustained(daemon, peers, { workers, seconds: 10, slices: 2 })));
+		comparisons.push(...(await sustained(daemon, peers, { workers, seconds: 12, slices: 3 })));
 	}
 }
 
@@ -142,6 +142,7 @@ try {
 		for (const name of ['docker', 'podman']) peers.addEngine(name, { wantsExec: wants(4) && name === 'docker' });
 	}
 	await measureAll(peers);
+	comparisons.sort((a, b) => a.row - b.row);
 	print(peers, (Date.now() - start) / 1000);
 	if (options.json) {
 		const rows = comparisons.map((one) => ({ ...one, ...judge(one) }));

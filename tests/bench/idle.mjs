@@ -25,7 +25,7 @@ function pssKiB(daemon) {
 	return sum;
 }
 
-// The kernel frees late: two readings some time apart, the quieter one.
+// The kernel frees late what the making left.
 async function memory(daemon) {
 	await sleep(3000);
 	return { Pss: pssKiB(daemon), ...kernelKiB() };

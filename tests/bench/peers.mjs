@@ -30,7 +30,7 @@ function seccompProfile() {
 	return {
 		defaultAction: 'SCMP_ACT_ERRNO',
 		defaultErrnoRet: 38,
-		architectures: ['SCMP_ARCH_X86_64'],
+		architectures: [process.arch === 'arm64' ? 'SCMP_ARCH_AARCH64' : 'SCMP_ARCH_X86_64'],
 		syscalls: [{ names, action: 'SCMP_ACT_ALLOW' }],
 	};
 }
