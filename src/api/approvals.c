@@ -24,9 +24,20 @@ static json_t *encode(const struct approval *approval)
 	return object;
 }
 
-/* Whether the caller may look at (or change) the sandbox that asks. */
-static int check(struct call *call, const struct approval *approval, bool to_change,
-                 struct err *err)
+static bool is_seen(struct call *call, const struct approval *approval)
+{
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	struct ownership whose;
+
+	if (store_sandbox_get(call->api->store, approval->sandbox.text, &sandbox,
+	                      &(struct err){0}) < 0)
+		return false;
+	whose = authz_ownership(sandbox);
+	return authz_sees(call, &whose);
+}
+
+/* Whether the caller may change the sandbox that asks. */
+static int check(struct call *call, const struct approval *approval, struct err *err)
 {
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	struct ownership whose;
@@ -34,8 +45,7 @@ static int check(struct call *call, const struct approval *approval, bool to_cha
 	if (store_sandbox_get(call->api->store, approval->sandbox.text, &sandbox, err) < 0)
 		return -1;
 	whose = authz_ownership(sandbox);
-	return to_change ? authz_change(call, &whose, "approval", approval->id.text, err)
-	                 : authz_look(call, &whose, "approval", approval->id.text, err);
+	return authz_change(call, &whose, "approval", approval->id.text, err);
 }
 
 void handle_approval_list(struct call *call)
@@ -45,7 +55,7 @@ void handle_approval_list(struct call *call)
 	json_t *items = json_array();
 
 	for (size_t i = 0; (approval = engine->ops->approval_at(engine, i)); i++) {
-		if (check(call, approval, false, &(struct err){0}) == 0)
+		if (is_seen(call, approval))
 			json_array_append_new(items, encode(approval));
 	}
 	call_answer(call, 200, json_pack("{s:o}", "items", items));
@@ -100,7 +110,7 @@ void handle_approval_answer(struct call *call)
 	struct err err = {0};
 
 	if (decode(call->body, &answer, &err) < 0 || !(approval = find(call, &err)) ||
-	    check(call, approval, true, &err) < 0) {
+	    check(call, approval, &err) < 0) {
 		call_fail(call, &err);
 		return;
 	}

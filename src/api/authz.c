@@ -147,11 +147,15 @@ static int hide(struct call *call, const char *what, const char *name, struct er
 	return err_set(err, ERR_NOT_FOUND, "no %s '%s'", what, shown);
 }
 
+bool authz_sees(const struct call *call, const struct ownership *ownership)
+{
+	return access_to(call->caller, ownership) != ACCESS_HIDDEN;
+}
+
 int authz_look(struct call *call, const struct ownership *ownership, const char *what,
                const char *name, struct err *err)
 {
-	return access_to(call->caller, ownership) == ACCESS_HIDDEN ? hide(call, what, name, err)
-	                                                           : 0;
+	return authz_sees(call, ownership) ? 0 : hide(call, what, name, err);
 }
 
 int authz_change(struct call *call, const struct ownership *ownership, const char *what,

@@ -42,6 +42,8 @@ int authz_look(struct call *call, const struct ownership *ownership, const char 
                const char *name, struct err *err) NODISCARD;
 int authz_change(struct call *call, const struct ownership *ownership, const char *what,
                  const char *name, struct err *err) NODISCARD;
+/* Without a word and off the record: for lists. */
+bool authz_sees(const struct call *call, const struct ownership *ownership);
 /* What the route makes has this id: call it before the write that makes it. */
 void authz_made(struct call *call, const char *id);
 

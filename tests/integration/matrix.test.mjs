@@ -63,6 +63,20 @@ PATCH /environments/{environment}: environments:write
 DELETE /environments/{environment}: environments:write
 PUT /environments/{environment}/variables/{variable}: environments:write
 DELETE /environments/{environment}/variables/{variable}: environments:write
+GET /approvals: approvals:read
+POST /approvals/{approval}: approvals:write
+POST /tasks/run: tasks:write
+POST /tasks: tasks:write
+GET /tasks: tasks:read
+GET /tasks/{task}: tasks:read
+POST /tasks/{task}/runs: tasks:write
+GET /tasks/{task}/runs: tasks:read
+GET /tasks/{task}/runs/{run}: tasks:read
+POST /tasks/{task}/stop: tasks:write
+GET /tasks/{task}/events: tasks:read
+GET /tasks/{task}/logs: tasks:read
+GET /tasks/{task}/output: tasks:read
+PUT /tasks/{task}/output: tasks:write
 GET /keys: keys:read
 POST /keys: keys:write
 GET /keys/{key}: keys:read
@@ -95,6 +109,11 @@ const BODIES = {
 	RenameRequest: { from: '/workspace/a', to: '/workspace/b' },
 	NetworkRequest: { network: 'none' },
 	LearnRequest: { name: 'learned' },
+	EnvironmentChangeRequest: { mode: 'enforce' },
+	VariableRequest: { value: 'x' },
+	RunStartRequest: {},
+	TaskStopRequest: {},
+	TaskOutputRequest: { output: {} },
 };
 
 const routes = ROUTES.trim().split('\n').map((line) => {
@@ -119,7 +138,7 @@ describe('every route and every caller', () => {
 	const cloche = withDaemon({ before, after }, { listen: '127.0.0.1:0', config: '[sandboxes.default]\npool = 0\n[server]\nrate_limit = 0\n' });
 	const callers = {};
 	let document, nobody, stranger;
-	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000' };
+	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', approval: 'ap_00000000000000000000' };
 	const fill = (route, more = {}) => route.replace(/\{(\w+)\}/g, (_, name) => ({ ...objects, ...more })[name]);
 	const operation = ({ method, route }) => document.paths[route.startsWith('//') ? route.slice(1) : `/api/v1${route}`]?.[method.toLowerCase()];
 
@@ -174,24 +193,38 @@ describe('every route and every caller', () => {
 	});
 
 	test('what one may not see is as what is not there, on every route', async () => {
-		const made = await callers.admin.expect(201, 'POST', '/sandboxes', { visibility: 'private' });
-		for (const route of routes.filter(({ route: path }) => path.includes('{sandbox}'))) {
+		const { admin, member } = callers;
+		const made = {
+			sandbox: (await admin.expect(201, 'POST', '/sandboxes', { visibility: 'private' })).id,
+			environment: (await admin.expect(201, 'POST', '/environments', { name: 'hidden', visibility: 'private' })).id,
+			key: (await admin.expect(200, 'GET', '/me')).credential,
+			task: (await admin.expect(201, 'POST', '/tasks', { instruction: 'true', start: false })).task.id,
+		};
+		const absent = { ...objects, environment: 'en_00000000000000000000', task: made.task.replace(/_.*/, '_00000000000000000000') };
+		const hiddenFrom = { sandbox: [stranger, member], environment: [stranger, member], key: [stranger, member], task: [stranger] };
+		let asked = 0;
+		for (const route of routes) {
+			const kind = Object.keys(made).find((name) => route.route.includes(`{${name}}`));
+			if (!kind) continue;
 			const schema = operation(route).requestBody?.content['application/json']?.schema.$ref?.split('/').at(-1);
 			const body = schema ? BODIES[schema] : undefined;
 			assert.ok(!schema || body, `a body for ${schema}`);
-			const ask = (caller, sandbox) => caller.api(route.method, `${fill(route.route, { sandbox })}${/files|archive/.test(route.route) && !body ? '?path=/workspace' : ''}`, body);
-			for (const caller of [stranger, callers.member]) {
-				const hidden = await ask(caller, made.id);
-				const absent = await ask(caller, objects.sandbox);
-				assert.equal(hidden.status, absent.status, route.name);
-				assert.equal(String(hidden.bytes).replaceAll(made.id, 'ID'), String(absent.bytes).replaceAll(objects.sandbox, 'ID'), route.name);
+			const ask = (caller, id) => caller.api(route.method, `${fill(route.route, { [kind]: id })}${/files|archive/.test(route.route) && !body ? '?path=/workspace' : ''}`, body);
+			for (const caller of hiddenFrom[kind]) {
+				const hidden = await ask(caller, made[kind]);
+				const nothing = await ask(caller, absent[kind]);
+				asked++;
+				assert.equal(hidden.status, nothing.status, route.name);
+				assert.equal(String(hidden.bytes).replaceAll(made[kind], 'ID'), String(nothing.bytes).replaceAll(absent[kind], 'ID'), route.name);
 				// Events outlive their sandbox: there are none to be seen.
-				assert.equal(hidden.status, route.route.endsWith('/events') ? 200 : 404, route.name);
+				assert.equal(hidden.status, route.route === '/sandboxes/{sandbox}/events' ? 200 : 404, route.name);
 				if (hidden.status === 200) assert.deepEqual(hidden.body.items, []);
 			}
 		}
-		assert.equal((await callers.admin.expect(200, 'GET', `/sandboxes/${made.id}`)).state, 'running', 'and nothing happened to it');
-		await callers.admin.expect(204, 'DELETE', `/sandboxes/${made.id}?force=1`);
+		assert.ok(asked > 80);
+		assert.equal((await admin.expect(200, 'GET', `/sandboxes/${made.sandbox}`)).state, 'running', 'and nothing happened to it');
+		await admin.expect(204, 'DELETE', `/sandboxes/${made.sandbox}?force=1`);
+		await admin.expect(204, 'DELETE', `/environments/${made.environment}`);
 	});
 
 	test('no method or path falls through to a handler', async () => {
