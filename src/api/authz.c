@@ -2,9 +2,11 @@
 
 #include "api/call.h"
 #include "api/decode.h"
+#include "api/delegate.h"
 #include "api/identify.h"
 #include "api/origin.h"
 #include "api/record.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/opt.h"
 #include "base/str.h"
@@ -180,6 +182,35 @@ struct ownership authz_ownership(const struct sandbox *sandbox)
 	                          spec->team ? spec->team : ACCESS_TEAM, spec->visibility};
 }
 
+/* Whoever works in the sandbox of a run works with the run's rights: that takes no less than these.
+ * What only runs can have is left out, nobody else could have it. */
+static int check_run(struct call *call, const struct sandbox *sandbox, struct err *err)
+{
+	const char *run = strings_value(&sandbox->spec.labels, "cloche/run");
+	auto_(credential_freep) struct credential *token = NULL;
+	struct scopes askable = {0};
+	const char *extra = NULL;
+	struct err none = {0};
+	int r = 0;
+
+	if (!run || call->caller->is_operator || str_eq(run, call->caller->run.text) ||
+	    store_credential_of_run(call->api->store, run, &token, &none) < 0 ||
+	    !credential_is_live(token, io_real_ms()))
+		return 0;
+	scopes_preset(false, &call->api->config->scope_objects, &askable);
+	scopes_intersect(&askable, &token->scopes);
+	if (!scopes_within(&askable, &call->caller->scopes, &extra)) {
+		record_denial(call->api, call->request, call->caller, call->route->name,
+		              sandbox->id.text, extra);
+		r = err_set(err, ERR_FORBIDDEN,
+		            "this sandbox belongs to a run that has the scope %s, which you do not "
+		            "have",
+		            extra);
+	}
+	scopes_done(&askable);
+	return r;
+}
+
 /* The sandbox of the path, checked. Fills call->sandbox. */
 static int find_sandbox(struct call *call, bool to_change, struct err *err)
 {
@@ -195,6 +226,8 @@ static int find_sandbox(struct call *call, bool to_change, struct err *err)
 	ownership = authz_ownership(call->sandbox);
 	r = to_change ? authz_change(call, &ownership, "sandbox", name, err)
 	              : authz_look(call, &ownership, "sandbox", name, err);
+	if (r == 0 && to_change)
+		r = check_run(call, call->sandbox, err);
 	if (r < 0) {
 		sandbox_free(call->sandbox);
 		call->sandbox = NULL;
@@ -342,12 +375,13 @@ int authz_spec(struct api *api, const struct caller *caller, uint64_t ticket, co
 	if (authz_profile(api, caller, name ? name : "default", &profile, err) < 0 ||
 	    decode_spec(body, api->config, ret, err) < 0)
 		return -1;
-	if (choose_runtime(api, caller, profile, ret, err) < 0) {
+	spec_set(&ret->owner, caller->principal.text);
+	spec_set(&ret->team, caller->team.text);
+	if (choose_runtime(api, caller, profile, ret, err) < 0 ||
+	    delegate_check(api, caller, ret, err) < 0) {
 		spec_done(ret);
 		return -1;
 	}
-	spec_set(&ret->owner, caller->principal.text);
-	spec_set(&ret->team, caller->team.text);
 	ret->audit = ticket;
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "model/access.h"
 #include "model/config.h"
 #include "store/identity.h"
+#include "task/tasks.h"
 
 enum {
 	USED_SLOTS = 256,
@@ -228,6 +229,29 @@ static int by_key(struct identify *identify, struct request *request, const char
 	return 0;
 }
 
+/* --- runs: known by the sandbox that the connection comes from, so there is nothing to steal --- */
+
+static int by_guest(struct identify *identify, struct request *request, struct caller **ret,
+                    struct err *err)
+{
+	auto_(credential_freep) struct credential *token = NULL;
+	struct api *api = identify->api;
+	struct id run;
+
+	if (!api->tasks || !tasks_run_in(api->tasks, request_guest(request), &run) ||
+	    store_credential_of_run(api->store, run.text, &token, err) < 0 ||
+	    !credential_is_live(token, io_real_ms()) || (!token->has_role && !token->is_operator)) {
+		*err = (struct err){0};
+		return err_set(err, ERR_UNAUTHORIZED,
+		               "a key is needed: no run of a task is under way in this sandbox");
+	}
+	request_set_tag(request, token->id.text);
+	if (token->expires_ms)
+		request_disconnect_at(request, io_boot_ms() + (token->expires_ms - io_real_ms()));
+	*ret = caller_of_key(identify, token, request_source(request));
+	return 0;
+}
+
 /* --- users of this machine --- */
 
 static int by_user(struct identify *identify, struct request *request, struct caller **ret,
@@ -313,6 +337,8 @@ int identify_caller(struct api *api, struct request *request, struct caller **re
 
 	if (header)
 		r = by_key(identify, request, header, &caller, err);
+	else if (*request_guest(request))
+		r = by_guest(identify, request, &caller, err);
 	else if (request_is_local(request))
 		r = by_socket(identify, request, &caller, err);
 	else

@@ -1,5 +1,6 @@
 /*
- * Who asks: the key in the Authorization header, or the user at the other end of the Unix socket.
+ * Who asks: the key in the Authorization header, or the user at the other end of the Unix socket,
+ * or the run in whose sandbox the connection began.
  * Nobody learns from a refusal whether a key was wrong, expired, revoked or never there.
  */
 #pragma once

@@ -90,6 +90,14 @@ void handle_network_set(struct call *call)
 
 	if (call_sandbox(call, &sandbox) < 0)
 		return;
+	if (call->caller->run.text[0]) {
+		struct err err = {0};
+
+		(void)err_set(&err, ERR_FORBIDDEN,
+		              "a run does not change the network of a sandbox"); /* always -1 */
+		call_fail(call, &err);
+		return;
+	}
 	decode_list(call->body, "allow", &allow);
 	decode_list(call->body, "allowCidrs", &cidrs);
 	change.allow = json_object_get(call->body, "allow") ? &allow : NULL;

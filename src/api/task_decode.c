@@ -7,6 +7,7 @@
 
 #include "api/authz.h"
 #include "api/decode.h"
+#include "api/delegate.h"
 #include "api/tasks.h"
 #include "base/io.h"
 #include "base/limits.h"
@@ -358,26 +359,6 @@ static int take_choices(struct call *call, struct task *task, struct err *err)
 
 /* --- what its credential may do --- */
 
-/* The caller's own: a run has what its token says, everybody else what their scopes are. */
-static int rights_of(struct call *call, struct rights *ret, struct err *err)
-{
-	const struct caller *caller = call->caller;
-	auto_(credential_freep) struct credential *credential = NULL;
-
-	if (!caller->run.text[0]) {
-		rights_init(ret, &caller->scopes);
-		if (caller->expires_ms)
-			ret->until_ms = caller->expires_ms;
-		return 0;
-	}
-	if (store_credential_get(call->api->store, caller->credential.text, &credential, err) < 0 ||
-	    rights_load(&credential->rights, ret, err) < 0)
-		return -1;
-	scopes_intersect(&ret->scopes, &caller->scopes);
-	return store_budget_left(call->api->store, caller->credential.text, io_real_ms(),
-	                         &ret->budget, err);
-}
-
 static int make_wish_of_rights(struct call *call, const struct run *run, struct demand *demand,
                                struct scopes *scopes, struct wish *ret, struct err *err)
 {
@@ -409,19 +390,48 @@ static int make_wish_of_rights(struct call *call, const struct run *run, struct 
 	return r;
 }
 
-static int take_rights(struct call *call, struct run *run, struct err *err)
+/* The run has the network its sandbox has, which is what its children are measured by. */
+static int take_reach(struct call *call, const struct task *task, const struct rights *parent,
+                      struct rights *child, struct err *err)
+{
+	json_t *choices = json_loads(task->choices, 0, NULL);
+	struct reach reach = {0};
+	struct spec spec;
+	int r = decode_spec(json_object_get(choices, "sandbox"), call->api->config, &spec, err);
+
+	json_decref(choices);
+	if (r < 0)
+		return -1;
+	spec_set(&spec.team, task->team.text);
+	r = delegate_reach(call->api, &spec, &reach, err);
+	if (r == 0 && call->caller->run.text[0])
+		r = delegate_within(&reach, &parent->network, err);
+	if (r == 0)
+		reach_copy(&child->network, &reach);
+	reach_done(&reach);
+	spec_done(&spec);
+	return r;
+}
+
+static int take_rights(struct call *call, const struct task *task, struct run *run, struct err *err)
 {
 	struct rights parent = {0}, child = {0};
 	struct demand demand = {0};
 	struct scopes scopes = {0};
 	struct wish wish = {0};
-	int r = rights_of(call, &parent, err);
+	uint64_t now = io_real_ms();
+	int r = delegate_rights(call->api, call->caller, &parent, err);
 
+	/* Who does not say how long gets what there is. */
+	if (r == 0 && !is_given(call->body, "timeout") && parent.until_ms > now)
+		run->timeout_ms = MIN(run->timeout_ms, parent.until_ms - now);
 	if (r == 0)
 		r = make_wish_of_rights(call, run, &demand, &scopes, &wish, err);
 	if (r == 0)
-		r = rights_delegate(&parent, &wish, io_real_ms(),
+		r = rights_delegate(&parent, &wish, now,
 		                    (unsigned)call->api->config->delegation_depth, &child, err);
+	if (r == 0)
+		r = take_reach(call, task, &parent, &child, err);
 	if (r == 0) {
 		scopes_make_run(&child.scopes);
 		child.until_ms = parent.until_ms; /* its own time begins with its turn */
@@ -465,7 +475,7 @@ int task_decode(struct call *call, struct task **ret_task, struct run **ret_run,
 	run = run_new(task, io_real_ms());
 	run->timeout_ms = call->api->config->tasks.timeout_ms;
 	if (take_timeouts(call->body, call->api->config, run, err) < 0 ||
-	    take_numbers(call->body, run, err) < 0 || take_rights(call, run, err) < 0)
+	    take_numbers(call->body, run, err) < 0 || take_rights(call, task, run, err) < 0)
 		return -1;
 	*ret_task = take_ptr(task);
 	*ret_run = take_ptr(run);
@@ -494,7 +504,7 @@ int task_decode_run(struct call *call, const struct task *task, struct run **ret
 		run->budget = before->budget;
 	}
 	if (take_timeouts(call->body, call->api->config, run, err) < 0 ||
-	    take_numbers(call->body, run, err) < 0 || take_rights(call, run, err) < 0)
+	    take_numbers(call->body, run, err) < 0 || take_rights(call, task, run, err) < 0)
 		return -1;
 	*ret = take_ptr(run);
 	return 0;

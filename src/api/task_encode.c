@@ -8,6 +8,7 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "model/rights.h"
+#include "store/identity.h"
 #include "store/task.h"
 #include "task/log.h"
 #include "task/tasks.h"
@@ -93,6 +94,17 @@ static json_t *scopes_of(const struct run *run)
 	return list;
 }
 
+static void put_token(json_t *object, struct api *api, const struct run *run)
+{
+	auto_(credential_freep) struct credential *token = NULL;
+	struct err err = {0};
+
+	if (!run->token.text[0] ||
+	    store_credential_get(api->store, run->token.text, &token, &err) < 0)
+		return;
+	json_object_set_new(object, "tokenRevokedAt", encode_time(token->revoked_ms));
+}
+
 static void put_steps(json_t *object, struct api *api, const struct run *run)
 {
 	struct progress_list steps = {0};
@@ -162,6 +174,7 @@ json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
 	if (!whole)
 		return object;
 	put_steps(object, api, run);
+	put_token(object, api, run);
 	put_output(object, api, run);
 	json_object_set_new(object, "output",
 	                    run->output ? json_loads(run->output, 0, NULL) : json_null());

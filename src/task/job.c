@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "model/rights.h"
 #include "store/identity.h"
 
 enum { RETRY_MS = 200, RETRY_MOST_MS = 30 * 1000 };
@@ -14,6 +15,8 @@ static void begin_step(struct job *job, enum run_step step);
 struct job *job_new(struct tasks *tasks, struct run *run, struct task *task)
 {
 	struct job *job = mem_new(struct job);
+	struct rights rights = {0};
+	struct err err = {0};
 
 	job->tasks = tasks;
 	job->run = run;
@@ -21,6 +24,9 @@ struct job *job_new(struct tasks *tasks, struct run *run, struct task *task)
 	job->choices = json_loads(task->choices, 0, NULL);
 	if (!job->choices)
 		job->choices = json_object();
+	if (rights_load(&run->rights, &rights, &err) == 0)
+		job->depth = rights.depth;
+	rights_done(&rights);
 	watch_init(job);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
 		job->progress[i].step = (enum run_step)i;
@@ -181,8 +187,10 @@ static void submit(struct job *job)
 	}
 	for (size_t i = 0; i < job->event_count; i++)
 		store_put_event(write, &job->events[i]);
-	if (job->revoke_token && job->run->token.text[0])
+	if (job->revoke_token && job->run->token.text[0]) {
+		store_spend(write, job->run->token.text, job->run->cost);
 		store_revoke_credential(write, job->run->token.text, io_real_ms());
+	}
 	job->sent_count = job->event_count;
 	job->has_more = false;
 	job->is_committing = true;

@@ -24,6 +24,7 @@ struct job {
 	struct run *run;
 	struct task *task;
 	json_t *choices;
+	unsigned depth;   /* runs above it */
 	unsigned pending; /* answers that will come */
 	bool is_started;  /* it left the queue */
 	bool is_over;     /* nothing follows */

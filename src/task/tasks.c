@@ -66,18 +66,19 @@ static struct job *find_job(const struct tasks *tasks, const char *run)
 
 /* --- the queue: teams take turns, in a team the more urgent comes first --- */
 
-static size_t running_of(const struct tasks *tasks, const char *team)
+/* Counted level by level: a run that waits for its child must not be in the child's way. */
+static bool has_room(const struct tasks *tasks, const struct job *waiting)
 {
-	size_t count = 0;
+	const struct config_tasks *most = &tasks->config.config->tasks;
+	size_t all = 0, of_team = 0;
 
-	for (const struct job *job = tasks->jobs; job; job = job->next)
-		count += str_eq(job->run->team.text, team);
-	return count;
-}
-
-static bool has_room(const struct tasks *tasks, const char *team)
-{
-	return running_of(tasks, team) < tasks->config.config->tasks.team_concurrency;
+	for (const struct job *job = tasks->jobs; job; job = job->next) {
+		if (job->depth != waiting->depth)
+			continue;
+		all++;
+		of_team += str_eq(job->run->team.text, waiting->run->team.text);
+	}
+	return all < most->concurrency && of_team < most->team_concurrency;
 }
 
 /* Teams in the order of their ids, beginning after the one that was served last. */
@@ -99,7 +100,7 @@ static struct job *pick(const struct tasks *tasks)
 	for (struct job *job = tasks->queue; job; job = job->next) {
 		if (best && !is_sooner(tasks, job, best))
 			continue;
-		if (has_room(tasks, job->run->team.text))
+		if (has_room(tasks, job))
 			best = job;
 	}
 	return best;
@@ -109,8 +110,7 @@ static void serve_queue(struct tasks *tasks)
 {
 	struct job *job;
 
-	while (!tasks->is_shut && tasks->queue &&
-	       tasks->running < tasks->config.config->tasks.concurrency && (job = pick(tasks))) {
+	while (!tasks->is_shut && tasks->queue && (job = pick(tasks))) {
 		unlink_job(&tasks->queue, job);
 		tasks->queued--;
 		link_job(&tasks->jobs, job);
@@ -287,6 +287,17 @@ bool tasks_output(struct tasks *tasks, const char *run, struct tasks_place *ret)
 		return false;
 	*ret = (struct tasks_place){job->run->sandbox, job->run->exec};
 	return true;
+}
+
+bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret)
+{
+	for (const struct job *job = tasks->jobs; job; job = job->next) {
+		if (job->run->step <= RUN_STEP_WAIT && str_eq(job->run->sandbox.text, sandbox)) {
+			*ret = job->run->id;
+			return true;
+		}
+	}
+	return false;
 }
 
 int tasks_files_fd(const struct tasks *tasks)

@@ -72,6 +72,8 @@ struct tasks_place {
 };
 /* false: it has none yet, or its log is kept already. */
 bool tasks_output(struct tasks *tasks, const char *run, struct tasks_place *ret) NODISCARD;
+/* The run that works in a sandbox, as long as it does. */
+bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret) NODISCARD;
 int tasks_files_fd(const struct tasks *tasks);
 
 struct tasks_stats {

@@ -263,6 +263,92 @@ describe('a task', () => {
 	});
 });
 
+describe('from inside', () => {
+	const cloche = withDaemon({ before, after }, { config: CONFIG });
+
+	test('the command line is there, and is the run', async () => {
+		const task = await run(cloche, 'cloche -o json whoami; cloche key list');
+		assert.equal(task.exitCode, 77, task.stderr);
+		assert.match(task.stderr, /keys:read/);
+		const me = JSON.parse(task.stdout);
+		assert.equal(me.credential, task.run.token);
+		assert.ok(!task.run.scopes.includes('keys:read') && task.run.scopes.includes('task:write'));
+	});
+
+	test('a run has what its caller gave it, and its children no more', async () => {
+		const child = await run(cloche, 'cloche task run --wait "cloche -o json whoami"');
+		assert.equal(child.endReason, 'finished', child.stderr);
+		assert.notEqual(JSON.parse(child.stdout).credential, child.run.token);
+		const narrow = await run(cloche, { instruction: 'cloche task list >/dev/null && cloche task run true', scopes: ['tasks:read'] });
+		assert.deepEqual([narrow.endReason, narrow.exitCode], ['agent_error', 125]);
+		assert.match(narrow.stderr, /tasks:write/);
+		const wider = await run(cloche, {
+			instruction: `cloche task run --wait --scope sandboxes:write --scope tasks:read 'cloche sandbox list && cloche sandbox create'`,
+			scopes: ['tasks:write', 'sandboxes:read'],
+		});
+		assert.equal(wider.endReason, 'agent_error');
+		const deep = await run(cloche, {
+			instruction: 'cloche task run --wait "cloche task run --wait \'cloche task run --wait \\\"cloche task run --wait \\\\\\\"cloche task run --wait true\\\\\\\"\\\"\'"',
+		});
+		assert.equal(deep.endReason, 'agent_error', JSON.stringify(deep));
+		assert.match(deep.stderr, /depth/);
+	});
+
+	test('no longer than its caller, no dearer', async () => {
+		const late = await run(cloche, { instruction: 'cloche task run --timeout 9m true', timeout: 20000 });
+		assert.match(late.stderr, /time/);
+		const dear = await run(cloche, { instruction: 'cloche task run --budget 5 true', budget: 1 });
+		assert.match(dear.stderr, /budget/);
+	});
+
+	test('nothing it makes reaches further than it does', async () => {
+		const further = await run(cloche, {
+			instruction: 'cloche task run --environment trusted true; cloche sandbox create --network full; cloche sandbox create --allow example.org; cloche sandbox net set $(hostname) --network full; exit 3',
+		});
+		assert.equal(further.exitCode, 3);
+		assert.equal(further.stderr.match(/network: .* is not within/g).length, 3, further.stderr);
+		const within = await run(cloche, {
+			instruction: 'cloche task run --wait --allow sub.example.org true && cloche task run --wait true && cloche task run --allow example.net true',
+			extraDomains: ['*.example.org'],
+		});
+		assert.match(within.stderr, /example.net.* is not within/);
+		assert.equal(within.stderr.match(/is not within/g).length, 1);
+	});
+
+	test('the credential ends with the run', async () => {
+		const { id } = await run(cloche, 'sleep 60', {});
+		await until(async () => (await cloche.get('GET', `/tasks/${id}`)).task.run.step === 'wait', 'it waits');
+		const { task } = await cloche.get('GET', `/tasks/${id}`);
+		assert.equal(task.run.tokenRevokedAt, null);
+		const { task: after } = await cloche.get('POST', `/tasks/${id}/stop`, {}, WAIT);
+		assert.equal(after.run.token, task.run.token);
+		assert.ok(after.run.tokenRevokedAt);
+	});
+
+	test('a sandbox of nobody has no rights', async () => {
+		const { id } = await cloche.create();
+		const result = await cloche.exec(id, '/run/cloche/cloche whoami');
+		assert.equal(result.exitCode, 77);
+		assert.match(result.stderr, /a key is needed/);
+		await cloche.api('DELETE', `/sandboxes/${id}?force=true`);
+	});
+
+	test('a run does not borrow the rights of another', async () => {
+		const wide = await run(cloche, 'sleep 60', {});
+		await until(async () => (await cloche.get('GET', `/tasks/${wide.id}`)).task.run.step === 'wait', 'it waits');
+		const { sandbox } = (await cloche.get('GET', `/tasks/${wide.id}`)).task.run;
+		const narrow = await run(cloche, { instruction: `cloche sandbox exec ${sandbox} -- cloche task run true`, scopes: ['sandboxes:write', 'logs:read'] });
+		assert.equal(narrow.endReason, 'agent_error');
+		assert.match(narrow.stderr, /belongs to a run/);
+		await cloche.get('POST', `/tasks/${wide.id}/stop`, {}, WAIT);
+	});
+
+	test('nobody sets a label by which sandboxes of runs are known', async () => {
+		const answer = await cloche.api('POST', '/sandboxes', { labels: { 'cloche/run': 'rn_x' } });
+		assert.equal(answer.status, 400);
+	});
+});
+
 describe('on the command line', () => {
 	const cloche = withDaemon({ before, after }, { config: CONFIG });
 
