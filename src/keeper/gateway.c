@@ -95,8 +95,12 @@ size_t gateway_may_send(struct gateway *gateway)
 	if (policy->egress_rate == 0)
 		return (size_t)most;
 	refill(gateway);
-	if (gateway->rate_tokens == 0)
+	/* Not in crumbs: what gathers in the time between two looks, at least. */
+	uint64_t least = MIN(policy->egress_rate * RATE_MS / 1000, (uint64_t)BURST_LEAST);
+	if (gateway->rate_tokens < MAX(least, (uint64_t)1)) {
 		look_later(gateway, RATE_MS);
+		return 0;
+	}
 	return (size_t)MIN(most, gateway->rate_tokens);
 }
 
@@ -215,9 +219,14 @@ void gateway_set_policy(struct gateway *gateway, uint64_t generation, struct pol
 	exchange_policy_changed(gateway);
 }
 
-void gateway_answer(struct gateway *gateway, uint64_t number, bool is_allowed)
+void gateway_ask_again(struct gateway *gateway)
 {
-	flow_answer(gateway, number, is_allowed);
+	flow_ask_again(gateway);
+}
+
+bool gateway_answer(struct gateway *gateway, uint64_t number, bool is_allowed)
+{
+	return flow_answer(gateway, number, is_allowed);
 }
 
 /* A forbidden address, unless somebody was so free as to grant all of them. */

@@ -115,11 +115,15 @@ static bool splice_line(struct pump *pump, enum pump_way way)
 	return is_good;
 }
 
-/* What may go on of what is held. */
-static bool send_passed(struct pump *pump)
+/* What may go on of what is held. *ret_is_idle: not now. */
+static bool send_passed(struct pump *pump, bool *ret_is_idle)
 {
 	struct pump_line *line = &pump->lines[PUMP_OUT];
-	ssize_t n = send(pump->sides[PUMP_IN].fd, buf_head(pump->held), pump->passed,
+	size_t most = MIN(pump->passed, allowance(pump, PUMP_OUT));
+	*ret_is_idle = most == 0;
+	if (most == 0)
+		return true;
+	ssize_t n = send(pump->sides[PUMP_IN].fd, buf_head(pump->held), most,
 	                 MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return false;
@@ -127,6 +131,7 @@ static bool send_passed(struct pump *pump)
 	if (n > 0) {
 		buf_consume(pump->held, (size_t)n);
 		pump->passed -= (size_t)n;
+		pump->hooks->moved(pump->ctx, PUMP_OUT, (size_t)n);
 	}
 	return true;
 }
@@ -152,16 +157,12 @@ static bool look(struct pump *pump, bool *ret_is_idle)
 	struct pump_line *line = &pump->lines[PUMP_OUT];
 	bool is_over = false;
 	size_t pass = 0;
-	*ret_is_idle = allowance(pump, PUMP_OUT) == 0;
-	if (*ret_is_idle)
-		return true;
+	*ret_is_idle = false;
 	if (!pump->hooks->look(pump->ctx, pump->held, &pass, &is_over))
 		return false;
 	if (is_over)
 		pass = buf_len(pump->held);
 	pump->passed = pass;
-	if (pass > 0)
-		pump->hooks->moved(pump->ctx, PUMP_OUT, pass);
 	if (is_over && pass == 0)
 		pump->held = NULL;
 	if (pass > 0 || is_over)
@@ -178,7 +179,7 @@ static bool look_line(struct pump *pump)
 	line->is_waiting = false;
 	for (int i = 0; pump->held && i < 2 * ROUNDS && !line->is_waiting; i++) {
 		bool is_idle = false;
-		if (!(pump->passed > 0 ? send_passed(pump) : look(pump, &is_idle)))
+		if (!(pump->passed > 0 ? send_passed(pump, &is_idle) : look(pump, &is_idle)))
 			return false;
 		if (is_idle)
 			break;
@@ -226,7 +227,7 @@ static bool update(struct pump *pump)
 	bool reads_inside = !out->is_at_end && !pump->is_paused && out->in_pipe == 0 &&
 	                    pump->passed == 0 && !(pump->held && pump->wants_answer);
 	bool reads_outside = !in->is_at_end && in->in_pipe == 0;
-	bool writes_outside = out->in_pipe > 0 || pump->passed > 0;
+	bool writes_outside = out->in_pipe > 0 || (pump->passed > 0 && !pump->is_paused);
 	uint32_t inside = (reads_inside ? EPOLLIN : 0U) | (in->in_pipe > 0 ? EPOLLOUT : 0U);
 	uint32_t outside = (reads_outside ? EPOLLIN : 0U) | (writes_outside ? EPOLLOUT : 0U);
 	return watch(pump, PUMP_OUT, inside) && watch(pump, PUMP_IN, outside);

@@ -59,6 +59,7 @@ static enum inspect_result step_tls(struct inspect *inspect, struct buf *held, s
 		return first_hello(inspect, held);
 	switch (tls_watch(&inspect->watch, buf_head(held), buf_len(held), ret_pass, &hello)) {
 	case TLS_WATCH_OVER:
+		inspect->kind = INSPECT_NOTHING;
 		return INSPECT_OVER;
 	case TLS_WATCH_PASS:
 		return INSPECT_PASS;

@@ -2,6 +2,7 @@
 export * from './lib/daemon.mjs';
 export * from './lib/host.mjs';
 export * from './lib/http.mjs';
+export * from './lib/internet.mjs';
 export * from './lib/paths.mjs';
 export * from './lib/tar.mjs';
 export * from './lib/websocket.mjs';

@@ -32,7 +32,7 @@ export async function run(file, args, { input, env, cwd, uid, gid, binary = fals
 const NO_POOL = '[sandboxes.default]\npool = 0\n';
 
 export class Daemon {
-	constructor({ config = NO_POOL, user, env, wrap, listen = 'none' } = {}) {
+	constructor({ config = NO_POOL, user, env, wrap, enter, listen = 'none' } = {}) {
 		this.folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-test-'));
 		this.user = user?.(this.folder);
 		fs.chmodSync(this.folder, 0o755);
@@ -40,6 +40,7 @@ export class Daemon {
 		this.socket = path.join(this.state, 'cloche.sock');
 		this.env = { ...(this.user?.env ?? process.env), ...env, CLOCHE_STATE: this.state };
 		this.wrap = wrap; // (file, args) => [file, args]: how to start the server
+		this.enter = enter; // pid whose network namespace the server lives in
 		this.listen = listen; // --listen; null: what config.toml says
 		this.ids = new Set();
 		this.seen = new Map();
@@ -69,10 +70,13 @@ export class Daemon {
 	async serve() {
 		let command = [clocheBin(), ['serve', ...(this.listen ? ['--listen', this.listen] : [])]];
 		if (this.wrap) command = this.wrap(...command);
+		const [uid, gid] = [this.user?.uid, this.user?.gid];
+		// Entering takes root; the user comes after it.
+		const become = uid === undefined ? [] : ['setpriv', '--reuid', String(uid), '--regid', String(gid), '--clear-groups', '--'];
+		if (this.enter) command = ['nsenter', ['-t', String(this.enter), '-n', '--', ...become, command[0], ...command[1]]];
 		this.child = spawn(...command, {
 			env: this.env,
-			uid: this.user?.uid,
-			gid: this.user?.gid,
+			...(this.enter ? {} : { uid, gid }),
 			stdio: ['ignore', 'pipe', 'pipe'],
 		});
 		const child = this.child;
