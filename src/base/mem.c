@@ -43,8 +43,9 @@ char *mem_strdup(const char *s)
 
 char *mem_strndup(const char *s, size_t len)
 {
-	char *copy = mem_zalloc(len + 1);
-	memcpy(copy, s, len);
+	size_t used = strnlen(s, len);
+	char *copy = mem_zalloc(used + 1);
+	memcpy(copy, s, used);
 	return copy;
 }
 

@@ -10,6 +10,7 @@
 void *mem_zalloc(size_t size) NODISCARD;
 void *mem_resize(void *old, size_t count, size_t size) NODISCARD;
 char *mem_strdup(const char *s) NODISCARD;
+/* At most len bytes, and none behind the end of s. */
 char *mem_strndup(const char *s, size_t len) NODISCARD;
 char *mem_printf(const char *fmt, ...) PRINTF(1, 2) NODISCARD;
 /* Overwrites before it frees; for secrets. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/mem.h"
 #include "harness/test.h"
 
 #define CHECK_BYTES(text, wanted)                                                                  \
@@ -225,4 +226,13 @@ TEST(names)
 	CHECK(!str_is_name(name));
 	name[63] = '\0';
 	CHECK(str_is_name(name));
+}
+
+TEST(copies_end_where_the_text_does)
+{
+	static const char text[] = "abc";
+	auto_free char *shorter = mem_strndup(text, 2);
+	auto_free char *longer = mem_strndup(text, 512);
+	CHECK_STR(shorter, "ab");
+	CHECK_STR(longer, "abc");
 }
