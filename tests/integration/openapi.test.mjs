@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 
-import { withDaemon } from './lib.mjs';
+import { makeClient } from './lib/openapi.mjs';
+import { tar, withDaemon } from './lib.mjs';
 
 describe('openapi', () => {
 	const cloche = withDaemon({ before, after });
@@ -68,5 +69,80 @@ describe('openapi', () => {
 		check((await cloche.get('GET', '/images')).items[0], 'Image');
 		check((await cloche.get('GET', `/sandboxes/${sandbox.id}/files/stat?path=/workspace`)), 'FileEntry');
 		check((await cloche.api('GET', '/nosuch')).body, 'Problem');
+	});
+
+	test('holds against the schema of OpenAPI 3.1', async () => {
+		const { Validator } = await import('@seriousme/openapi-schema-validator');
+		const result = await new Validator().validate(structuredClone(document));
+		assert.ok(result.valid, JSON.stringify(result.errors, null, 1));
+	});
+
+	test('says for every operation which scope it needs', () => {
+		for (const [path, item] of Object.entries(document.paths))
+			for (const [method, { security, operationId }] of Object.entries(item)) {
+				assert.ok(Array.isArray(security), `${method} ${path}`);
+				assert.ok(security.length === 1 || ['health', 'openapi'].includes(operationId), `${method} ${path}`);
+			}
+		assert.equal(document.components.securitySchemes.key.scheme, 'bearer');
+	});
+
+	// Whatever a client that knows only the document does is understood, and what it hears is what
+	// the document says.
+	test('a client made from it alone gets along', async () => {
+		const api = makeClient(document, cloche.socket);
+		const ok = async (promise, status) => {
+			const answer = await promise;
+			assert.equal(answer.status, status, String(answer.bytes));
+			return answer.body;
+		};
+		for (const name of ['health', 'version', 'me', 'scopes', 'capabilities', 'profiles', 'doctor', 'metrics', 'events', 'sandbox_list', 'image_list', 'environment_list', 'key_list', 'team_list', 'trusted_list', 'audit_list', 'audit_verify', 'audit_export', 'approval_list', 'task_list'])
+			await ok(api[name](), 200);
+		await ok(api.profile({ profile: 'default' }), 200);
+
+		const sandbox = await ok(api.sandbox_create({ body: { name: 'made', labels: { a: 'b' }, limits: { memory: '64M' }, ttl: '1h' } }), 201);
+		await ok(api.sandbox_info({ sandbox: 'made' }), 200);
+		await ok(api.sandbox_change({ sandbox: 'made', body: { labels: { c: 'd' }, visibility: 'private' } }), 200);
+		await ok(api.exec_create({ sandbox: 'made', body: { shell: 'echo out; echo err >&2' } }), 200);
+		const exec = await ok(api.exec_create({ sandbox: 'made', body: { argv: ['sleep', '60'], background: true } }), 201);
+		await ok(api.exec_list({ sandbox: 'made', running: true }), 200);
+		await ok(api.exec_info({ sandbox: 'made', exec: exec.id }), 200);
+		await ok(api.exec_kill({ sandbox: 'made', exec: exec.id }), 204);
+		await ok(api.file_write({ sandbox: 'made', path: '/workspace/x', body: 'text' }), 204);
+		await ok(api.file_read({ sandbox: 'made', path: '/workspace/x' }), 200);
+		await ok(api.file_stat({ sandbox: 'made', path: '/workspace/x' }), 200);
+		await ok(api.file_list({ sandbox: 'made', path: '/workspace' }), 200);
+		await ok(api.file_mkdir({ sandbox: 'made', body: { path: '/workspace/d', parents: true } }), 204);
+		await ok(api.archive_read({ sandbox: 'made', path: '/workspace' }), 200);
+		await ok(api.network_info({ sandbox: 'made' }), 200);
+		await ok(api.sandbox_events({ sandbox: 'made' }), 200);
+		await ok(api.sandbox_stop({ sandbox: 'made', body: { graceMs: 0 } }), 200);
+		await ok(api.sandbox_remove({ sandbox: sandbox.id, force: true }), 204);
+		await ok(api.run_once({ body: { sandbox: {}, exec: { argv: ['true'] } } }), 200);
+
+		const image = await ok(api.image_import({ name: 'made', format: 'tar', body: tar([{ name: 'etc/motd', content: 'x' }]) }), 201);
+		await ok(api.image_info({ image: 'made' }), 200);
+		await ok(api.image_remove({ image: image.id }), 204);
+
+		await ok(api.environment_create({ body: { name: 'made', allowedDomains: ['example.org'] } }), 201);
+		await ok(api.environment_info({ environment: 'made' }), 200);
+		await ok(api.environment_remove({ environment: 'made' }), 204);
+
+		await ok(api.team_create({ body: { name: 'made', defaultScopes: 'read_only' } }), 201);
+		await ok(api.team_change({ team: 'made', body: { defaultScopes: ['sandboxes:read'], trustFloor: 'native' } }), 200);
+		await ok(api.member_set({ team: 'made', member: 'somebody', body: { role: 'member', kind: 'agent' } }), 200);
+		await ok(api.member_list({ team: 'made' }), 200);
+		const key = await ok(api.key_create({ body: { name: 'made', team: 'made', principal: 'somebody', scopes: 'full', expiresIn: '1h' } }), 201);
+		await ok(api.key_info({ key: key.id }), 200);
+		await ok(api.key_rotate({ key: key.id }), 200);
+		await ok(api.key_revoke({ key: key.id }), 204);
+		await ok(api.member_remove({ team: 'made', member: 'somebody' }), 204);
+		await ok(api.trusted_add({ body: { name: 'made', publicKey: '0'.repeat(64) } }), 201);
+		await ok(api.trusted_remove({ trusted: 'made' }), 204);
+		await ok(api.agent_verify({ body: { manifest: 'name = "a"', signature: null } }), 200);
+
+		// errors are as promised, too
+		await ok(api.sandbox_info({ sandbox: 'nosuch' }), 404);
+		await ok(api.sandbox_create({ body: { name: 'no such name' } }), 400);
+		await ok(api.sandbox_info({ sandbox: 'x', headers: { authorization: 'Bearer x' } }), 401);
 	});
 });

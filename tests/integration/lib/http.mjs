@@ -49,7 +49,7 @@ export async function call(where, method, path, body, options = {}) {
 	const bytes = await readAll(response);
 	const type = response.headers['content-type'] ?? '';
 	let parsed = bytes;
-	if (/json/.test(type) && bytes.length) parsed = JSON.parse(bytes);
+	if (/[/+]json/.test(type) && bytes.length) parsed = JSON.parse(bytes);
 	return { status: response.statusCode, headers: response.headers, bytes, body: parsed };
 }
 
