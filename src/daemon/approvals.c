@@ -228,10 +228,13 @@ static void on_keeper(struct wire_msg *msg, const struct err *err, void *ctx)
 	struct waiting *waiting = ctx;
 
 	/* A rule that lasts may have let it go before. */
-	if (err->code == ERR_NOT_FOUND && waiting->is_allowed && waiting->reach != APPROVAL_ONCE)
+	if (err->code == ERR_NOT_FOUND && waiting->is_allowed && waiting->reach != APPROVAL_ONCE) {
 		finish(waiting, &no_err);
-	else
-		finish(waiting, err);
+		return;
+	}
+	if (err->code == ERR_NOT_FOUND)
+		waiting->approval->expires_ms = 0; /* the keeper's clock was faster */
+	finish(waiting, err);
 }
 
 static void send_answer(struct waiting *waiting)

@@ -418,13 +418,28 @@ static void ask_person(struct flow *flow)
 	loop_timer_in(gateway->loop, &flow->timer, ASK_MS, on_unanswered, flow);
 }
 
-void flow_answer(struct gateway *gateway, uint64_t number, bool is_allowed)
+void flow_ask_again(struct gateway *gateway)
 {
+	uint64_t last = UINT64_MAX;
+	for (const struct flow *flow = gateway->flows; flow; flow = flow->next) {
+		struct decision decision;
+		if (flow->state != FLOW_ASKING || flow->ask == last)
+			continue;
+		last = flow->ask;
+		fill(flow, DECISION_ASK, &decision);
+		gateway->hooks.ask(gateway->hooks.ctx, flow->ask, &decision);
+	}
+}
+
+bool flow_answer(struct gateway *gateway, uint64_t number, bool is_allowed)
+{
+	bool is_found = false;
 	struct flow *next;
 	for (struct flow *flow = gateway->flows; flow; flow = next) {
 		next = flow->next;
 		if (flow->state != FLOW_ASKING || flow->ask != number)
 			continue;
+		is_found = true;
 		if (!is_allowed) {
 			refuse(flow, JUDGE_REFUSED);
 			continue;
@@ -435,6 +450,7 @@ void flow_answer(struct gateway *gateway, uint64_t number, bool is_allowed)
 		               "allowed once by a person");
 		proceed(flow);
 	}
+	return is_found;
 }
 
 /* --- the beginning --- */

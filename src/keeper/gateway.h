@@ -72,7 +72,10 @@ void gateway_done(struct gateway *gateway);
 /* In force at once: what it forbids is cut. Takes what *policy holds. */
 void gateway_set_policy(struct gateway *gateway, uint64_t generation, struct policy *policy);
 /* What a person said to `ask`. */
-void gateway_answer(struct gateway *gateway, uint64_t number, bool is_allowed);
+/* False: nobody waits for it (any more). */
+bool gateway_answer(struct gateway *gateway, uint64_t number, bool is_allowed);
+/* The daemon may have forgotten: every question that waits is asked once more. */
+void gateway_ask_again(struct gateway *gateway);
 /* Chooses what a probe from inside must be refused; the next attempts at it are not told. */
 const struct gateway_probe *gateway_probe_begin(struct gateway *gateway);
 /* Both attempts came here. */
@@ -93,7 +96,8 @@ void gateway_fill(const struct gateway *gateway, const struct judgement *judgeme
 void flow_accept(struct gateway *gateway, int fd);
 void flow_policy_changed(struct gateway *gateway);
 void flow_resume_all(struct gateway *gateway);
-void flow_answer(struct gateway *gateway, uint64_t number, bool is_allowed);
+bool flow_answer(struct gateway *gateway, uint64_t number, bool is_allowed);
+void flow_ask_again(struct gateway *gateway);
 void flow_cut_all(struct gateway *gateway, enum judge_reason reason);
 /* Brings the hosts' meters up to date with what open connections moved. */
 void flow_count_all(struct gateway *gateway);

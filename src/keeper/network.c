@@ -393,9 +393,16 @@ int network_answer(struct keeper *keeper, const struct wire_msg *msg, struct err
 	bool is_allowed = str_eq(verdict, "allow");
 	if (!is_allowed && !str_eq(verdict, "deny"))
 		return err_set(err, ERR_INVALID, "an answer is allow or deny");
-	if (keeper->network)
-		gateway_answer(&keeper->network->gateway, wire_u64(msg, FIELD_ASK, 0), is_allowed);
+	if (!keeper->network ||
+	    !gateway_answer(&keeper->network->gateway, wire_u64(msg, FIELD_ASK, 0), is_allowed))
+		return err_set(err, ERR_NOT_FOUND, "nobody waits for this answer any more");
 	return 0;
+}
+
+void network_ask_again(struct keeper *keeper)
+{
+	if (keeper->network)
+		gateway_ask_again(&keeper->network->gateway);
 }
 
 int network_dialer(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,

@@ -26,6 +26,8 @@ int network_policy(struct keeper *keeper, struct conn *conn, const struct wire_m
 void network_put(struct keeper *keeper, struct conn *conn, uint64_t request, struct wire_out *out);
 /* The METER_NET_* fields alone. */
 void network_put_sums(const struct keeper *keeper, struct wire_out *out);
+/* A daemon that lists what runs may be another one than was asked: questions come again. */
+void network_ask_again(struct keeper *keeper);
 /* K_ANSWER, K_DIALER. */
 int network_answer(struct keeper *keeper, const struct wire_msg *msg, struct err *err) NODISCARD;
 int network_dialer(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,

@@ -309,6 +309,7 @@ static int on_execs(struct request *request, struct err *err)
 		exec_put_info(exec, &out);
 		serve_send(request->keeper, request->conn, &out);
 	}
+	network_ask_again(request->keeper);
 	return 0;
 }
 
