@@ -16,6 +16,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "keeper/inside_files.h"
 #include "keeper/procdev.h"
 #include "os/caps.h"
@@ -130,12 +131,27 @@ static int make_upper(int disk_fd)
 	return 0;
 }
 
-int rootfs_fill_disk(int disk_fd)
+/* Only bytes that are there are copied into an image, and zeros are none. */
+static int write_spare(int disk_fd)
 {
-	int r = make_upper(disk_fd);
-	if (r >= 0)
-		keep_spare(disk_fd);
-	return r;
+	uint8_t bytes[SPARE_BYTES / SPARE_FILES];
+	char name[16];
+	memset(bytes, 0xff, sizeof(bytes));
+	for (int i = 0; i < SPARE_FILES; i++) {
+		spare_name(name, i);
+		auto_close int fd =
+			openat(disk_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		int r = fd < 0 ? -errno : io_write_all(fd, bytes, sizeof(bytes));
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int rootfs_fill_disk(int dir_fd)
+{
+	int r = make_upper(dir_fd);
+	return r < 0 ? r : write_spare(dir_fd);
 }
 
 static int prepare_disk(struct rootfs *rootfs, struct err *err)

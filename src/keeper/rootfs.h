@@ -24,8 +24,8 @@ struct rootfs {
 	int denials_fd; /* the file of denials, detached; owned by the caller */
 };
 
-/* What a disk that lasts starts with. */
-int rootfs_fill_disk(int disk_fd) NODISCARD;
+/* What a disk that lasts starts with, made in an empty directory. */
+int rootfs_fill_disk(int dir_fd) NODISCARD;
 int rootfs_prepare(struct rootfs *rootfs, struct err *err) NODISCARD;
 /* Parts of both, for one that is bound after it was built. The first turns the fds of granted
  * folders into detached mounts, in the namespace they were opened in; the second makes this process

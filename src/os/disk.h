@@ -28,8 +28,8 @@ struct disk_spec {
 
 /* The ext4 image that loop disks of this size start from, kept in dir_fd and made by mke2fs the
  * first time (some 50 ms and the only program ever run: at the broker's start, never on a request).
- * `fill` then puts in what every disk starts with, on the mounted root; NULL: nothing. Returns it
- * opened. -ENOENT: no mke2fs on this machine. */
+ * `fill` makes what every disk starts with in an empty directory, from which it is copied; NULL:
+ * nothing. Returns it opened. -ENOENT: no mke2fs on this machine. */
 int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes, int (*fill)(int fd)) NODISCARD;
 
 /* Readies sandbox_dir (a directory of ours) and returns a directory fd on which upper/ and work/

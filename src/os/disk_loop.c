@@ -21,8 +21,9 @@ enum { ATTACH_TRIES = 32, TEMPLATE_NAME_BYTES = 64, BLOCK_BYTES = 4096, LEAST_IN
 static const char image_name[] = "disk.img";
 static const char new_image_name[] = ".disk.img.new";
 
-/* The image is fd 3 of the program, so that no path of ours is in its arguments. */
-static int run_mke2fs(int image_fd, uint64_t inodes)
+/* The image is fd 3 of the program and what goes into it fd 4 (-1: nothing), so that no path of
+ * ours is in its arguments. */
+static int run_mke2fs(int image_fd, int tree_fd, uint64_t inodes)
 {
 	static const char *const programs[] = {"/sbin/mke2fs", "/usr/sbin/mke2fs"};
 	char count[24];
@@ -42,12 +43,17 @@ static int run_mke2fs(int image_fd, uint64_t inodes)
 	                count,
 	                "-E",
 	                "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+	                tree_fd < 0 ? "/proc/self/fd/3" : "-d",
+	                "/proc/self/fd/4",
 	                "/proc/self/fd/3",
 	                NULL};
+	if (tree_fd < 0)
+		argv[ARRAY_LEN(argv) - 3] = NULL;
 	char *envp[] = {NULL};
 	if (posix_spawn_file_actions_init(&files) != 0)
 		return -ENOMEM;
 	if (posix_spawn_file_actions_adddup2(&files, image_fd, 3) != 0 ||
+	    (tree_fd >= 0 && posix_spawn_file_actions_adddup2(&files, tree_fd, 4) != 0) ||
 	    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0) != 0 ||
 	    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_RDWR, 0) != 0 ||
 	    posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_RDWR, 0) != 0)
@@ -148,35 +154,47 @@ static int mount_image(int image_fd, int *ret_fd)
 	return mount_new("ext4", device, "discard", MOUNT_NOSUID | MOUNT_NODEV, ret_fd);
 }
 
-static int fill_image(int image_fd, int (*fill)(int fd))
+/* What the image starts with, in a folder that is gone again afterwards. */
+static int make_tree(int dir_fd, const char *name, int (*fill)(int fd), int *ret_fd)
 {
-	auto_close int root = -1;
-	int r = mount_image(image_fd, &root);
-
+	*ret_fd = -1;
+	if (!fill)
+		return 0;
+	auto_close int tree = path_dir(dir_fd, name, 0755);
+	int r = tree < 0 ? tree : fill(tree);
 	if (r >= 0)
-		r = fill(root);
-	if (r < 0)
-		return r;
-	/* All of it in the file before anybody copies that: the last close of the mount would do
-	 * so too, but later. */
-	auto_close int open_root = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return open_root < 0 || syncfs(open_root) < 0 ? -errno : 0;
+		*ret_fd = take_fd(&tree);
+	return MIN(r, 0);
+}
+
+static void remove_tree(int dir_fd, const char *name, int *tree_fd)
+{
+	if (*tree_fd >= 0)
+		(void)!path_remove_below(*tree_fd); /* what stays harms nobody */
+	fd_closep(tree_fd);
+	(void)unlinkat(dir_fd, name, AT_REMOVEDIR);
 }
 
 static int make_template(int dir_fd, const char *name, const struct disk_spec *spec,
                          int (*fill)(int fd))
 {
 	/* Several launches may make the same one at once: each its own, the last rename stays. */
-	char own_name[TEMPLATE_NAME_BYTES];
+	char own_name[TEMPLATE_NAME_BYTES], tree_name[TEMPLATE_NAME_BYTES];
 	(void)snprintf(own_name, sizeof(own_name), "%s-%d", new_image_name,
-	               (int)getpid()); /* fits */
+	               (int)getpid());                                           /* fits */
+	(void)snprintf(tree_name, sizeof(tree_name), ".tree-%d", (int)getpid()); /* fits */
 	auto_close int fd = openat(dir_fd, own_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int tree;
 
 	if (fd < 0)
 		return -errno;
-	int r = ftruncate(fd, (off_t)spec->bytes) < 0 ? -errno : run_mke2fs(fd, spec->inodes);
-	if (r == 0 && fill)
-		r = fill_image(fd, fill);
+	int r = ftruncate(fd, (off_t)spec->bytes) < 0 ? -errno : 0;
+	if (r == 0)
+		r = make_tree(dir_fd, tree_name, fill, &tree);
+	if (r == 0) {
+		r = run_mke2fs(fd, tree, spec->inodes);
+		remove_tree(dir_fd, tree_name, &tree);
+	}
 	if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, own_name, dir_fd, name) < 0))
 		r = -errno;
 	if (r < 0)
