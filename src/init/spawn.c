@@ -149,7 +149,7 @@ static int become_command(const struct command *command, struct err *err)
 	static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGQUIT};
 	sigset_t none;
 	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &none, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++)
 		(void)signal(signals[i], SIG_DFL);
 	if (set_stdio(command, err) < 0)
@@ -492,7 +492,7 @@ static void arrange_signals(void)
 	(void)sigemptyset(&child);
 	(void)sigaddset(&child, SIGCHLD);
 	(void)sigaction(SIGCHLD, &action, NULL); /* cannot fail for a valid signal */
-	(void)sigprocmask(SIG_BLOCK, &child, NULL);
+	(void)pthread_sigmask(SIG_BLOCK, &child, NULL);
 }
 
 void spawn_loop(int sock, struct walls *walls)
