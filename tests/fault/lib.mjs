@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { once } from 'node:events';
 
-import { build, clocheBin, Daemon, allProcesses, openFiles, sleep, until } from '../integration/lib.mjs';
+import { build, clocheBin, Daemon, allProcesses, openFiles, processInfo, sleep, until } from '../integration/lib.mjs';
 import { files, readText, strays } from './machine.mjs';
 
 /** Connections of clients and of the parked come and go. */
@@ -110,8 +110,9 @@ export class HurtDaemon extends Daemon {
 		}
 	}
 
+	/** A broker that was just killed may be followed by its daemon a moment later. */
 	isServing() {
-		return this.child.exitCode === null && this.child.signalCode === null;
+		return this.child.exitCode === null && this.child.signalCode === null && processInfo(this.child.pid) !== null;
 	}
 
 	/** Answers again; a broker that is gone is started again. */
@@ -128,6 +129,7 @@ export class HurtDaemon extends Daemon {
 			await sleep(50);
 		}
 		assert.ok(!this.isServing(), `the daemon answers again\n${this.log.slice(-2000)}`);
+		await this.ended;
 		await this.serve();
 	}
 
