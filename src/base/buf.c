@@ -120,8 +120,11 @@ ssize_t buf_write_fd(struct buf *buf, int fd)
 
 char *buf_take_string(struct buf *buf)
 {
-	const char *from = buf_len(buf) ? (const char *)buf_head(buf) : "";
-	char *text = mem_strndup(from, buf_len(buf));
+	size_t len = buf_len(buf);
+	char *text = mem_zalloc(len + 1);
+	/* Not up to a NUL: what is in the buffer is what the caller gets. */
+	if (len > 0)
+		memcpy(text, buf_head(buf), len);
 	buf_reset(buf);
 	return text;
 }
