@@ -42,6 +42,7 @@ struct api *api_new(const struct api_config *config)
 	api->config = config->config;
 	api->engine = config->engine;
 	api->tasks = config->tasks;
+	api->hooks = config->hooks;
 	api->sandboxes_fd = config->sandboxes_fd;
 	api->spool_fd = config->spool_fd;
 	api->state_path = mem_strdup(config->state_path);

@@ -11,6 +11,7 @@
 
 struct config;
 struct engine;
+struct hooks;
 struct event;
 struct loop;
 struct request;
@@ -35,6 +36,7 @@ struct api_config {
 	const struct config *config;
 	struct engine *engine;
 	struct tasks *tasks;
+	struct hooks *hooks;
 	int sandboxes_fd; /* $STATE/sandboxes; not owned */
 	int spool_fd;     /* $STATE/tmp; not owned */
 	const char *state_path;

@@ -17,6 +17,7 @@
 struct config;
 struct request;
 struct store;
+struct hooks;
 struct hub;
 struct tasks;
 
@@ -28,6 +29,7 @@ struct api {
 	struct engine *engine;
 	struct hub *hub; /* followers of events */
 	struct tasks *tasks;
+	struct hooks *hooks;
 	int sandboxes_fd;
 	int spool_fd;
 	char *state_path;

@@ -16,12 +16,12 @@ struct spec;
 /* How far a sandbox made from this reaches. Fills *ret, which must hold nothing. */
 int delegate_reach(struct api *api, const struct spec *spec, struct reach *ret,
                    struct err *err) NODISCARD;
-/* What the caller has: a run what its credential says, everybody else what their scopes are. Fills
- * *ret, which must hold nothing. */
+/* What the caller has: a run what its credential says, everybody else what their scopes are.
+ * Fills *ret, which must hold nothing. */
 int delegate_rights(struct api *api, const struct caller *caller, struct rights *ret,
                     struct err *err) NODISCARD;
-/* Whether this caller may have such a sandbox; always when it is no run. ERR_FORBIDDEN names what is
- * more than the run's own. */
+/* Whether this caller may have such a sandbox; always when it is no run. ERR_FORBIDDEN names what
+ * is more than the run's own. */
 int delegate_check(struct api *api, const struct caller *caller, const struct spec *spec,
                    struct err *err) NODISCARD;
 /* Whether inner is within outer, denials included. ERR_FORBIDDEN. */

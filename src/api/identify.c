@@ -229,7 +229,7 @@ static int by_key(struct identify *identify, struct request *request, const char
 	return 0;
 }
 
-/* --- runs: known by the sandbox that the connection comes from, so there is nothing to steal --- */
+/* --- runs: known by the sandbox that a connection comes from, so there is nothing to steal --- */
 
 static int by_guest(struct identify *identify, struct request *request, struct caller **ret,
                     struct err *err)

@@ -34,7 +34,9 @@
 #include "daemon/reconcile.h"
 #include "daemon/sampler.h"
 #include "daemon/sweep.h"
+#include "daemon/vault.h"
 #include "daemon/tcp.h"
+#include "hook/hooks.h"
 #include "http/server.h"
 #include "model/config.h"
 #include "runtime/broker_call.h"
@@ -64,6 +66,7 @@ struct daemon {
 	struct gallery *gallery;
 	struct engine *engine;
 	struct tasks *tasks;
+	struct hooks *hooks;
 	struct api *api;
 	struct server *server;
 	struct tcp tcp;
@@ -226,6 +229,41 @@ static int make_tasks(struct daemon *daemon, struct err *err)
 	return 0;
 }
 
+static char *seal(const char *purpose, const char *value, void *ctx)
+{
+	const struct daemon *daemon = ctx;
+
+	return vault_seal(&daemon->keys, purpose, value);
+}
+
+static int open_sealed(const char *purpose, const char *sealed, char **ret, void *ctx,
+                       struct err *err)
+{
+	const struct daemon *daemon = ctx;
+
+	return vault_open(&daemon->keys, purpose, sealed, ret, err);
+}
+
+static int make_hooks(struct daemon *daemon, struct err *err)
+{
+	struct hooks_config config = {.loop = daemon->loop,
+	                              .store = daemon->store,
+	                              .config = &daemon->config,
+	                              .seal = seal,
+	                              .open = open_sealed,
+	                              .ctx = daemon};
+
+	return hooks_new(&config, &daemon->hooks, err);
+}
+
+static void on_event(const struct event *event, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	api_on_event(event, daemon->api);
+	hooks_on_event(daemon->hooks, event);
+}
+
 static int assemble(struct daemon *daemon, struct err *err)
 {
 	struct fleet parts;
@@ -246,10 +284,11 @@ static int assemble(struct daemon *daemon, struct err *err)
 	daemon->fleet->pool = pool_new(daemon->fleet, &daemon->config);
 	daemon->gallery = gallery_new(daemon->loop, daemon->store, daemon->broker);
 	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);
-	if (make_tasks(daemon, err) < 0)
+	if (make_tasks(daemon, err) < 0 || make_hooks(daemon, err) < 0)
 		return -1;
 	api = (struct api_config){.loop = daemon->loop,
 	                          .tasks = daemon->tasks,
+	                          .hooks = daemon->hooks,
 	                          .store = daemon->store,
 	                          .config = &daemon->config,
 	                          .engine = daemon->engine,
@@ -261,7 +300,7 @@ static int assemble(struct daemon *daemon, struct err *err)
 	                          .sign_public = daemon->keys.public,
 	                          .sign_secret = daemon->keys.secret};
 	daemon->api = api_new(&api);
-	store_listen(daemon->store, api_on_event, daemon->api);
+	store_listen(daemon->store, on_event, daemon);
 	return 0;
 }
 
@@ -304,7 +343,8 @@ static void on_ready(const struct err *err, void *ctx)
 	struct event event;
 
 	daemon->inner = (struct inner){.on_api = on_request, .on_refuse = on_refuse, .ctx = daemon};
-	if (err->code != ERR_OK || tasks_start(daemon->tasks, &failed) < 0 ||
+	if (err->code != ERR_OK || hooks_start(daemon->hooks, &failed) < 0 ||
+	    tasks_start(daemon->tasks, &failed) < 0 ||
 	    server_new(daemon->loop, &config, &daemon->server, &failed) < 0 ||
 	    tcp_serve(&daemon->tcp, daemon->loop, &config, &failed) < 0 ||
 	    inner_serve(&daemon->inner, daemon->fleet, &config, &failed) < 0) {
@@ -379,6 +419,8 @@ static void finish(struct daemon *daemon)
 	inner_stop(&daemon->inner);
 	if (daemon->tasks)
 		tasks_shut(daemon->tasks);
+	if (daemon->hooks)
+		hooks_shut(daemon->hooks);
 	if (daemon->fleet) {
 		sweep_stop(daemon->fleet);
 		sampler_stop(daemon->fleet);
@@ -390,6 +432,7 @@ static void finish(struct daemon *daemon)
 	loop_remove(&daemon->store_source);
 	store_close(daemon->store);
 	tasks_free(daemon->tasks);
+	hooks_free(daemon->hooks);
 	if (daemon->fleet)
 		pool_free(daemon->fleet->pool);
 	fleet_free(daemon->fleet);

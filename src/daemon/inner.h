@@ -2,8 +2,8 @@
  * The door that opens inwards: connections that begin inside a sandbox and were handed on by its
  * keeper. A server of its own, so that sandboxes cannot use up the connections of the API. What a
  * request is for is in its Host: NAME.cloche.internal is a service, everything else the API. There
- * a connection has the rights of the run that works in its sandbox (api/identify.c), and without one
- * none.
+ * a connection has the rights of the run that works in its sandbox (api/identify.c), and without
+ * one none.
  */
 #pragma once
 

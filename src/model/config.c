@@ -348,6 +348,7 @@ static const struct {
 	{"delegation", config_read_delegation},
 	{"tasks", config_read_tasks},
 	{"rates", config_read_rates},
+	{"webhooks", config_read_webhooks},
 	{"scopes", config_read_scopes},
 	{"capabilities", config_read_capabilities},
 	{"network", config_read_network},

@@ -57,6 +57,8 @@ struct config {
 	uint64_t delegation_depth, delegation_children;
 	struct config_tasks tasks;
 	struct config_rates rates;
+	struct strings webhook_cidrs; /* private ranges that webhooks may reach */
+	uint64_t webhook_retry_ms;
 	struct strings resolvers; /* "ADDRESS" or "ADDRESS:PORT"; empty: those of this machine */
 };
 

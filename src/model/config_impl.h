@@ -39,6 +39,8 @@ int config_read_tasks(struct config *config, struct config_place *place, const s
                       struct err *err) NODISCARD;
 int config_read_rates(struct config *config, struct config_place *place, const struct toml *table,
                       struct err *err) NODISCARD;
+int config_read_webhooks(struct config *config, struct config_place *place,
+                         const struct toml *table, struct err *err) NODISCARD;
 void config_tasks_init(struct config *config);
 void config_tasks_done(struct config *config);
 /* As config_server_line. */

@@ -1,4 +1,5 @@
-/* [tasks] and [rates] of config.toml. */
+/* [tasks], [rates] and [webhooks] of config.toml. */
+#include "base/addr.h"
 #include "base/str.h"
 #include "model/config_impl.h"
 
@@ -44,6 +45,23 @@ static int read_LIST(void *field, const struct toml *node, struct err *err)
 	                                          node->key, LIST_MOST);
 }
 
+static int read_CIDRS(void *field, const struct toml *node, struct err *err)
+{
+	struct strings *list = field;
+	struct addr_cidr cidr;
+
+	if (read_LIST(field, node, err) < 0)
+		return -1;
+	for (size_t i = 0; i < list->count; i++) {
+		if (!addr_parse_cidr(list->items[i], &cidr))
+			return err_set(err, ERR_CONFIG,
+			               "'%s': entry %zu is not a range such as "
+			               "\"10.0.0.0/8\"",
+			               node->key, i + 1);
+	}
+	return 0;
+}
+
 struct key {
 	const char *name;
 	read_value read;
@@ -61,6 +79,12 @@ static const struct key rates_keys[] = {
 #define RATES_KEY KEY
 #include "model/config_tasks.def"
 #undef RATES_KEY
+	{0},
+};
+static const struct key webhooks_keys[] = {
+#define WEBHOOKS_KEY KEY
+#include "model/config_tasks.def"
+#undef WEBHOOKS_KEY
 	{0},
 };
 #undef KEY
@@ -105,6 +129,13 @@ int config_read_rates(struct config *config, struct config_place *place, const s
 	return read_keys(rates_keys, config, place, table, err);
 }
 
+int config_read_webhooks(struct config *config, struct config_place *place,
+                         const struct toml *table, struct err *err)
+{
+	place->section = "[webhooks]";
+	return read_keys(webhooks_keys, config, place, table, err);
+}
+
 void config_tasks_init(struct config *config)
 {
 	config->tasks = (struct config_tasks){.timeout_ms = 300 * 1000,
@@ -112,11 +143,13 @@ void config_tasks_init(struct config *config)
 	                                      .concurrency = 256,
 	                                      .team_concurrency = 64};
 	config->rates = (struct config_rates){30, 20, 4};
+	config->webhook_retry_ms = 5000;
 }
 
 void config_tasks_done(struct config *config)
 {
 	strings_done(&config->tasks.origin_products);
+	strings_done(&config->webhook_cidrs);
 }
 
 /* For the default file. */
@@ -125,9 +158,11 @@ static const struct {
 } lines[] = {
 #define TASKS_KEY(key, kind, field, text, about)    {"[tasks]", key, text, about},
 #define RATES_KEY(key, kind, field, text, about)    {"[rates]", key, text, about},
+#define WEBHOOKS_KEY(key, kind, field, text, about) {"[webhooks]", key, text, about},
 #include "model/config_tasks.def"
 #undef TASKS_KEY
 #undef RATES_KEY
+#undef WEBHOOKS_KEY
 };
 
 bool config_tasks_line(size_t index, const char **ret_section, const char **ret_name,

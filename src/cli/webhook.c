@@ -1,0 +1,192 @@
+/* `cloche webhook`: add, list, rm, test, rotate, deliveries, redeliver. */
+#include <jansson.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+
+static void show_secret(struct cli *cli, const json_t *webhook)
+{
+	if (output_json(cli, webhook))
+		return;
+	output_fact("id", "%s", client_str(webhook, "id"));
+	output_fact("url", "%s", client_str(webhook, "url"));
+	output_fact("secret", "%s", client_str(webhook, "secret"));
+	cli_note("the secret is shown this once");
+}
+
+int cmd_webhook_add(struct cli *cli)
+{
+	struct opt_list events = {0};
+	const char *about = NULL;
+	const struct opt opts[] = {
+		{"event", 'e', OPT_LIST, &events, "KIND", "task.*, task.completed, …; may repeat"},
+		{"about", 0, OPT_STR, &about, "TEXT", "for people"},
+		{0},
+	};
+	auto_json json_t *body = json_object();
+	auto_json json_t *answer = NULL;
+	json_t *kinds = json_array();
+	int r = cli_parse(cli, opts, 1, 1);
+
+	json_object_set_new(body, "events", kinds);
+	for (size_t i = 0; r > 0 && i < events.count; i++)
+		json_array_append_new(kinds, json_string(events.items[i]));
+	if (events.count == 0)
+		json_array_append_new(kinds, json_string("task.*"));
+	opt_list_done(&events);
+	if (r <= 0)
+		return r;
+	json_object_set_new(body, "url", json_string(cli->argv[0]));
+	if (about)
+		json_object_set_new(body, "about", json_string(about));
+	if (client_json(cli, "POST", "/api/v1/webhooks", body, &answer) < 0)
+		return -1;
+	show_secret(cli, answer);
+	return 0;
+}
+
+int cmd_webhook_list(struct cli *cli)
+{
+	static const char *const titles[] = {"ID", "URL", "EVENTS", "CREATED", NULL};
+	auto_json json_t *page = NULL;
+	struct output_table table;
+	int r = cli_parse(cli, NULL, 0, 0);
+	size_t index;
+	json_t *webhook;
+
+	if (r <= 0)
+		return r;
+	if (client_get(cli, "/api/v1/webhooks?limit=1000", &page) < 0)
+		return -1;
+	const json_t *items = json_object_get(page, "items");
+
+	if (output_json(cli, items))
+		return 0;
+	output_table_init(&table, titles);
+	json_array_foreach (items, index, webhook) {
+		auto_free char *events =
+			json_dumps(json_object_get(webhook, "events"), JSON_COMPACT);
+
+		output_cell(&table, client_str(webhook, "id"));
+		output_cell(&table, client_str(webhook, "url"));
+		output_cell(&table, events);
+		output_cell_ago(&table, output_parse_time(client_str(webhook, "createdAt")));
+	}
+	output_table_print(&table);
+	return 0;
+}
+
+int cmd_webhook_rm(struct cli *cli)
+{
+	int r = cli_parse(cli, NULL, 1, -1);
+
+	if (r <= 0)
+		return r;
+	for (int i = 0; i < cli->argc; i++) {
+		auto_free char *target = client_target("/webhooks/%s", cli->argv[i]);
+
+		if (client_json(cli, "DELETE", target, NULL, NULL) < 0)
+			return err_wrap(&cli->err, "remove %s", cli->argv[i]);
+	}
+	return 0;
+}
+
+int cmd_webhook_rotate(struct cli *cli)
+{
+	auto_json json_t *answer = NULL;
+	int r = cli_parse(cli, NULL, 1, 1);
+
+	if (r <= 0)
+		return r;
+	auto_free char *target = client_target("/webhooks/%s/rotate", cli->argv[0]);
+
+	if (client_json(cli, "POST", target, NULL, &answer) < 0)
+		return -1;
+	show_secret(cli, answer);
+	return 0;
+}
+
+static void show_delivery(struct cli *cli, const json_t *delivery)
+{
+	if (!output_json(cli, delivery))
+		output_line(client_str(delivery, "id"));
+}
+
+int cmd_webhook_test(struct cli *cli)
+{
+	auto_json json_t *answer = NULL;
+	int r = cli_parse(cli, NULL, 1, 1);
+
+	if (r <= 0)
+		return r;
+	auto_free char *target = client_target("/webhooks/%s/test", cli->argv[0]);
+
+	if (client_json(cli, "POST", target, NULL, &answer) < 0)
+		return -1;
+	show_delivery(cli, answer);
+	return 0;
+}
+
+int cmd_webhook_redeliver(struct cli *cli)
+{
+	auto_json json_t *answer = NULL;
+	int r = cli_parse(cli, NULL, 2, 2);
+
+	if (r <= 0)
+		return r;
+	auto_free char *target =
+		client_target("/webhooks/%s/deliveries/%s/redeliver", cli->argv[0], cli->argv[1]);
+
+	if (client_json(cli, "POST", target, NULL, &answer) < 0)
+		return -1;
+	show_delivery(cli, answer);
+	return 0;
+}
+
+int cmd_webhook_deliveries(struct cli *cli)
+{
+	static const char *const titles[] = {"ID",    "EVENT", "SUBJECT", "STATE",
+	                                     "TRIES", "LAST",  "CREATED", NULL};
+	const char *state = NULL;
+	const struct opt opts[] = {
+		{"status", 's', OPT_STR, &state, "STATE", "pending, delivered or dead"},
+		{0},
+	};
+	auto_json json_t *page = NULL;
+	struct output_table table;
+	int r = cli_parse(cli, opts, 1, 1);
+	size_t index;
+	json_t *delivery;
+
+	if (r <= 0)
+		return r;
+	auto_free char *target = client_target("/webhooks/%s/deliveries", cli->argv[0]);
+
+	client_query(&target, "limit", "1000");
+	client_query(&target, "state", state);
+	if (client_get(cli, target, &page) < 0)
+		return -1;
+	const json_t *items = json_object_get(page, "items");
+
+	if (output_json(cli, items))
+		return 0;
+	output_table_init(&table, titles);
+	json_array_foreach (items, index, delivery) {
+		auto_free char *tries =
+			mem_printf("%llu", (unsigned long long)client_u64(delivery, "attempts"));
+
+		output_cell(&table, client_str(delivery, "id"));
+		output_cell(&table, client_str(delivery, "kind"));
+		output_cell(&table, client_str(delivery, "subject"));
+		output_cell(&table, client_str(delivery, "state"));
+		output_cell(&table, tries);
+		output_cell(&table, client_str(delivery, "lastError"));
+		output_cell_ago(&table, output_parse_time(client_str(delivery, "createdAt")));
+	}
+	output_table_print(&table);
+	return 0;
+}
