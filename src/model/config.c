@@ -353,6 +353,7 @@ static const struct {
 	{"capabilities", config_read_capabilities},
 	{"network", config_read_network},
 	{"environments", config_read_environments},
+	{"services", config_read_services},
 	{"sandboxes", read_profiles},
 };
 
@@ -399,6 +400,7 @@ void config_done(struct config *config)
 	for (size_t i = 0; i < config->environment_count; i++)
 		environment_free(config->environments[i]);
 	free(config->environments);
+	config_services_done(config);
 	strings_done(&config->resolvers);
 	*config = (struct config){0};
 }
@@ -463,6 +465,27 @@ static const struct {
 #undef ENVIRONMENT_KEY
 };
 
+static const struct {
+	const char *name, *text, *about;
+} service_lines[] = {
+#define SERVICE_KEY(key, kind, field, text, about) {key, text, about},
+#include "model/config.def"
+#undef SERVICE_KEY
+};
+
+static void print_services(struct buf *out)
+{
+	must(buf_puts(out, "\n[services]\n") == 0);
+	print_key(out, "allow_cidrs", "[]",
+	          "private ranges that services made by the API may lead to");
+	print_key(out, "ca_file", "\"\"", "who is trusted (PEM); by default those of the system");
+	must(buf_puts(out, "\n# One table a service: http://NAME.cloche.internal inside.\n"
+	                   "#[services.example]\n") == 0);
+	for (size_t i = 0; i < ARRAY_LEN(service_lines); i++)
+		print_key(out, service_lines[i].name, service_lines[i].text,
+		          service_lines[i].about);
+}
+
 static void print_lines(struct buf *out,
                         bool (*line)(size_t index, const char **section, const char **name,
                                      const char **text, const char **about))
@@ -498,6 +521,7 @@ char *config_default_text(void)
 	for (size_t i = 0; i < ARRAY_LEN(environment_lines); i++)
 		print_key(&out, environment_lines[i].name, environment_lines[i].text,
 		          environment_lines[i].about);
+	print_services(&out);
 	must(buf_puts(&out, "\n# One table a profile: `cloche run --profile NAME`. Values that are "
 	                    "not given are these.\n[sandboxes.default]\n") == 0);
 	for (const struct key *key = profile_keys; key->name != NULL; key++)

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "model/capability.h"
 #include "model/environment.h"
+#include "model/service.h"
 #include "model/spec.h"
 #include "model/strings.h"
 
@@ -59,6 +60,10 @@ struct config {
 	struct config_rates rates;
 	struct strings webhook_cidrs; /* private ranges that webhooks may reach */
 	uint64_t webhook_retry_ms;
+	struct service **services;
+	size_t service_count;
+	struct strings service_cidrs; /* never-list ranges that services of the API may lead to */
+	char *service_ca;             /* PEM file of who is trusted; NULL: those of the system */
 	struct strings resolvers; /* "ADDRESS" or "ADDRESS:PORT"; empty: those of this machine */
 };
 
@@ -81,5 +86,7 @@ int config_find_profile(const struct config *config, const char *name, const str
 bool config_parse_resolver(const char *text, struct addr *ret_addr, uint16_t *ret_port) NODISCARD;
 /* An environment of the file, or a built-in one; NULL when there is none of that name. */
 const struct environment *config_environment(const struct config *config, const char *name);
+/* A service of the file; NULL when there is none of that name. */
+const struct service *config_service(const struct config *config, const char *name);
 /* A commented file that changes nothing, for `cloche setup`; the caller frees. */
 char *config_default_text(void) NODISCARD;
