@@ -28,6 +28,7 @@ enum {
 	ASK_MS = 120 * 1000, /* until a person has answered */
 	TARGETS = 4,         /* addresses of a name that are tried */
 	PORT_DNS = 53,
+	PORT_HTTP = 80,
 };
 
 enum flow_state {
@@ -554,6 +555,10 @@ void flow_accept(struct gateway *gateway, int fd)
 	}
 	if (to.port == PORT_DNS) {
 		resolver_accept(&gateway->resolver, fd, &from, &to);
+		return;
+	}
+	if (to.port == PORT_HTTP && uplink_is_gateway(&to.addr) && gateway->hooks.guest) {
+		gateway->hooks.guest(gateway->hooks.ctx, fd);
 		return;
 	}
 	struct flow *flow = mem_new(struct flow);

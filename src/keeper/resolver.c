@@ -465,6 +465,23 @@ static void reply_localhost(struct resolver *resolver, const struct resolver_ask
 	reply(resolver, ask, &answer);
 }
 
+/* The API and the services of this machine, which every sandbox has: with us. */
+static bool is_ours(const char *name)
+{
+	return str_has_suffix(name, ".cloche.internal");
+}
+
+static void reply_ours(struct resolver *resolver, const struct resolver_ask *ask)
+{
+	bool is_v6 = ask->query.type == DNS_AAAA;
+	const struct uplink *uplink = resolver->gateway->uplink;
+	struct dns_answer answer = {.ttl_s = TTL_MOST_S};
+	if (uplink->tcp[is_v6 ? UPLINK_V6 : UPLINK_V4] >= 0 && is_address_type(ask->query.type) &&
+	    addr_parse(is_v6 ? UPLINK_GATEWAY_V6 : UPLINK_GATEWAY_V4, &answer.addrs[0]))
+		answer.count = 1;
+	reply(resolver, ask, &answer);
+}
+
 /* A person has to decide about the name: until then nothing about it leaves. */
 static void reply_stand_in(struct resolver *resolver, const struct resolver_ask *ask)
 {
@@ -553,6 +570,10 @@ void resolver_question(struct resolver *resolver, struct resolver_ask *ask)
 	}
 	if (is_localhost(name) && is_address_type(ask->query.type)) {
 		reply_localhost(resolver, ask);
+		return;
+	}
+	if (is_ours(name) && ask->query.is_writable) {
+		reply_ours(resolver, ask);
 		return;
 	}
 	judge_question(&gateway->judge, ask->query.is_writable ? name : "?", &judgement);
