@@ -16,6 +16,7 @@
 #include "model/host.h"
 #include "model/image.h"
 #include "model/sandbox.h"
+#include "model/service.h"
 #include "model/spec.h"
 #include "model/strings.h"
 
@@ -28,6 +29,8 @@ typedef void (*engine_on_sandbox)(const struct sandbox *sandbox, const struct er
 typedef void (*engine_on_exec)(const struct exec *exec, const struct err *err, void *ctx);
 typedef void (*engine_on_image)(const struct image *image, const struct err *err, void *ctx);
 typedef void (*engine_on_hosts)(const struct host_uses *hosts, const struct err *err, void *ctx);
+/* An HTTP status; 0: err says why there is none. */
+typedef void (*engine_on_status)(int status, const struct err *err, void *ctx);
 typedef void (*engine_on_strings)(const struct strings *list, const struct err *err, void *ctx);
 
 struct sandbox_change {
@@ -57,6 +60,12 @@ struct environment_change {
 	const struct environment *environment; /* as it shall be, in its normal form */
 	const struct strings *variables;       /* NAME=value to set; NULL: none */
 	const struct strings *removed;         /* names; NULL: none */
+	bool is_new;
+};
+
+struct service_change {
+	const struct service *service; /* as it shall be, in its normal form */
+	const char *value;             /* to be sealed; NULL: what is sealed stays */
 	bool is_new;
 };
 
@@ -181,6 +190,16 @@ struct engine_ops {
 	void (*approval_answer)(struct engine *engine, const char *id,
 	                        const struct approval_answer *answer, engine_on_done on_done,
 	                        void *ctx);
+	/* By id, or by name in that team. The caller frees *ret. ERR_NOT_FOUND. */
+	int (*service_get)(struct engine *engine, const char *team, const char *name,
+	                   struct service **ret, struct err *err);
+	void (*service_put)(struct engine *engine, const struct service_change *change,
+	                    engine_on_done on_done, void *ctx);
+	void (*service_remove)(struct engine *engine, const struct service *service,
+	                       engine_on_done on_removed, void *ctx);
+	/* Calls it once, with its secret. */
+	void (*service_test)(struct engine *engine, const struct service *service, const char *path,
+	                     engine_on_status on_status, void *ctx);
 	void (*doctor)(struct engine *engine, engine_on_strings on_checks, void *ctx);
 	/* In the text format of Prometheus; the caller frees it. */
 	char *(*metrics)(struct engine *engine);

@@ -33,6 +33,7 @@
 #include "daemon/pool.h"
 #include "daemon/reconcile.h"
 #include "daemon/sampler.h"
+#include "daemon/services.h"
 #include "daemon/sweep.h"
 #include "daemon/vault.h"
 #include "daemon/tcp.h"
@@ -62,6 +63,7 @@ struct daemon {
 	struct broker_call *broker;
 	struct runtime *runtime;
 	struct environments environments;
+	struct services services;
 	struct fleet *fleet;
 	struct gallery *gallery;
 	struct engine *engine;
@@ -274,13 +276,18 @@ static int assemble(struct daemon *daemon, struct err *err)
 		return -1;
 	daemon->runtime = runtime_native_new(daemon->broker);
 	daemon->environments = (struct environments){daemon->store, &daemon->config, &daemon->keys};
+	daemon->services = (struct services){
+		.store = daemon->store, .config = &daemon->config, .keys = &daemon->keys};
 	parts = (struct fleet){.loop = daemon->loop,
 	                       .environments = &daemon->environments,
+	                       .services = &daemon->services,
 	                       .store = daemon->store,
 	                       .runtime = daemon->runtime,
 	                       .run_fd = daemon->run_fd,
 	                       .sandboxes_fd = daemon->sandboxes_fd};
 	daemon->fleet = fleet_new(&parts);
+	daemon->services.fleet = daemon->fleet;
+	services_start(&daemon->services, daemon->loop);
 	daemon->fleet->pool = pool_new(daemon->fleet, &daemon->config);
 	daemon->gallery = gallery_new(daemon->loop, daemon->store, daemon->broker);
 	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);
@@ -313,6 +320,13 @@ static void on_request(struct request *request, void *ctx)
 	api_on_request(request, daemon->api);
 }
 
+static void on_service(struct request *request, const char *name, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	services_serve(&daemon->services, request, name);
+}
+
 static void on_refuse(struct request *request, enum err_code code, const char *detail, void *ctx)
 {
 	struct daemon *daemon = ctx;
@@ -342,7 +356,10 @@ static void on_ready(const struct err *err, void *ctx)
 	struct err failed = *err;
 	struct event event;
 
-	daemon->inner = (struct inner){.on_api = on_request, .on_refuse = on_refuse, .ctx = daemon};
+	daemon->inner = (struct inner){.on_api = on_request,
+	                               .on_service = on_service,
+	                               .on_refuse = on_refuse,
+	                               .ctx = daemon};
 	if (err->code != ERR_OK || hooks_start(daemon->hooks, &failed) < 0 ||
 	    tasks_start(daemon->tasks, &failed) < 0 ||
 	    server_new(daemon->loop, &config, &daemon->server, &failed) < 0 ||
@@ -417,6 +434,7 @@ static void finish(struct daemon *daemon)
 	server_free(daemon->server);
 	tcp_stop(&daemon->tcp);
 	inner_stop(&daemon->inner);
+	services_stop(&daemon->services);
 	if (daemon->tasks)
 		tasks_shut(daemon->tasks);
 	if (daemon->hooks)

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "daemon/approvals.h"
 #include "daemon/environments.h"
+#include "daemon/services.h"
 #include "daemon/fleet.h"
 #include "daemon/gallery.h"
 #include "daemon/lifecycle.h"
@@ -400,6 +401,30 @@ static void do_environment_remove(struct engine *engine, const struct environmen
 	environments_remove(of(engine)->fleet->environments, environment, on_removed, ctx);
 }
 
+static int do_service_get(struct engine *engine, const char *team, const char *name,
+                          struct service **ret, struct err *err)
+{
+	return services_get(of(engine)->fleet->services, team, name, ret, err);
+}
+
+static void do_service_put(struct engine *engine, const struct service_change *change,
+                           engine_on_done on_done, void *ctx)
+{
+	services_put(of(engine)->fleet->services, change, on_done, ctx);
+}
+
+static void do_service_remove(struct engine *engine, const struct service *service,
+                              engine_on_done on_removed, void *ctx)
+{
+	services_remove(of(engine)->fleet->services, service, on_removed, ctx);
+}
+
+static void do_service_test(struct engine *engine, const struct service *service, const char *path,
+                            engine_on_status on_status, void *ctx)
+{
+	services_test(of(engine)->fleet->services, service, path, on_status, ctx);
+}
+
 static const struct approval *do_approval_at(struct engine *engine, size_t index)
 {
 	return approvals_at(of(engine)->fleet->approvals, index);
@@ -446,6 +471,10 @@ static const struct engine_ops ops = {
 	.forget = do_forget,
 	.image_import = do_import,
 	.image_remove = do_image_remove,
+	.service_get = do_service_get,
+	.service_put = do_service_put,
+	.service_remove = do_service_remove,
+	.service_test = do_service_test,
 	.environment_get = do_environment_get,
 	.environment_put = do_environment_put,
 	.environment_remove = do_environment_remove,

@@ -28,6 +28,7 @@ struct member;
 struct pool;
 struct pool_shelf;
 struct runtime;
+struct services;
 struct store;
 
 /* Somebody who waits for a sandbox to reach an end of its way. */
@@ -89,6 +90,7 @@ struct fleet {
 	int sandboxes_fd;                        /* $STATE/sandboxes; not owned */
 	struct pool *pool;                       /* NULL: none */
 	const struct environments *environments; /* not owned */
+	struct services *services;               /* not owned; NULL: none, in tests */
 	struct approvals *approvals;
 	struct member *members;
 	/* Somebody inside wants the API or a service; takes fd. NULL: nobody is there for that. */

@@ -16,6 +16,8 @@
 #include "model/sandbox.h"
 #include "wire/wire.h"
 
+struct json_t;
+
 struct network_wish {
 	const struct spec *spec;
 	const struct strings *approved; /* NULL: none */
@@ -44,6 +46,8 @@ int network_read_hosts(struct store *from, const char *id, struct host_uses *ret
 
 /* What the keeper tells. */
 void network_on_decision(struct member *member, const struct wire_msg *msg);
+/* A call to a service is over; takes the data. */
+void network_on_service(struct member *member, struct json_t *data);
 void network_on_host(struct member *member, const struct wire_msg *msg);
 
 /* Adds the variables of its environment that env does not set. The caller wipes *env with

@@ -95,6 +95,19 @@ void network_on_decision(struct member *member, const struct wire_msg *msg)
 		store(member, decision_data(msg));
 }
 
+void network_on_service(struct member *member, json_t *data)
+{
+	struct event event;
+
+	if (member->shelf || is_too_much(member)) {
+		json_decref(data);
+		return;
+	}
+	note_call(&event, member->row, data);
+	store_event_put(member->fleet->store, &event, NULL, NULL);
+	event_done(&event);
+}
+
 /* --- hosts --- */
 
 void network_on_host(struct member *member, const struct wire_msg *msg)

@@ -9,6 +9,7 @@
 #include "model/exec.h"
 #include "model/image.h"
 #include "model/sandbox.h"
+#include "model/service.h"
 
 static void put_text(json_t *object, const char *name, const char *text)
 {
@@ -127,6 +128,20 @@ void note_image(struct event *ret, enum event_kind kind, const struct image *ima
 
 	put_text(data, "image", image->id.text);
 	put_text(data, "name", image->name);
+	finish(ret, kind, NULL, data);
+}
+
+void note_call(struct event *ret, const struct sandbox *sandbox, json_t *data)
+{
+	finish(ret, EVENT_SANDBOX_SERVICE, &sandbox->id, data);
+}
+
+void note_service(struct event *ret, enum event_kind kind, const struct service *service)
+{
+	json_t *data = json_object();
+
+	put_text(data, "service", service->id.text);
+	put_text(data, "name", service->name);
 	finish(ret, kind, NULL, data);
 }
 

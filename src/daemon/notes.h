@@ -11,6 +11,7 @@ struct exec;
 struct image;
 struct json_t;
 struct sandbox;
+struct service;
 
 /* Fill *ret (event_done afterwards). */
 void note_sandbox(struct event *ret, enum event_kind kind, const struct sandbox *sandbox);
@@ -18,6 +19,9 @@ void note_limit(struct event *ret, const struct sandbox *sandbox, const char *re
                 const char *detail);
 /* Takes the data. */
 void note_network(struct event *ret, const struct sandbox *sandbox, struct json_t *data);
+/* A call to a service; takes the data. */
+void note_call(struct event *ret, const struct sandbox *sandbox, struct json_t *data);
+void note_service(struct event *ret, enum event_kind kind, const struct service *service);
 void note_policy(struct event *ret, const struct sandbox *sandbox);
 /* verdict and by may be NULL. */
 void note_approval(struct event *ret, enum event_kind kind, const struct approval *approval,

@@ -19,6 +19,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "model/environment.h"
+#include "model/service.h"
 #include "model/event.h"
 #include "model/exec.h"
 #include "model/image.h"
@@ -97,6 +98,12 @@ void store_delete_environment(struct store_write *write, const char *id);
 void store_put_variable(struct store_write *write, const char *environment_id, const char *name,
                         const char *sealed);
 void store_delete_variable(struct store_write *write, const char *environment_id, const char *name);
+/* Without what it has sealed, which stays as it is. */
+void store_put_service(struct store_write *write, const struct service *service);
+/* NULL: nothing any more. */
+void store_seal_service(struct store_write *write, const char *id, const char *sealed);
+/* ERR_NOT_FOUND. */
+void store_delete_service(struct store_write *write, const char *id);
 /* Numbers are given at commit; seq fields are ignored. */
 void store_put_event(struct store_write *write, const struct event *event);
 void store_put_meta(struct store_write *write, const char *name, const char *value);
@@ -205,6 +212,22 @@ void environment_page_done(struct environment_page *page);
 /* Appends NAME=sealed for each variable. */
 int store_variables_get(struct store *store, const char *environment_id, struct strings *ret,
                         struct err *err) NODISCARD;
+
+/* By id, or by a name in that team (NULL: the default one), or else by that of one for everybody. */
+int store_service_get(struct store *store, const char *team, const char *id_or_name,
+                      struct service **ret, struct err *err) NODISCARD;
+/* What it has sealed; NULL: nothing. The caller frees. */
+int store_service_sealed(struct store *store, const char *id, char **ret,
+                         struct err *err) NODISCARD;
+struct service_page {
+	struct service **items; /* oldest first */
+	size_t count;
+	char *next_cursor;
+};
+/* team NULL: all; else its own and those for everybody. */
+int store_service_list(struct store *store, const char *team, const char *cursor, size_t limit,
+                       struct service_page *ret, struct err *err) NODISCARD;
+void service_page_done(struct service_page *page);
 
 struct event_filter {
 	const struct caller *viewer; /* only what they may look at; NULL: all */

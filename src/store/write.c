@@ -246,6 +246,36 @@ void store_delete_environment(struct store_write *write, const char *id)
 	op->if_none_text = mem_printf("no environment %s", id);
 }
 
+void store_put_service(struct store_write *write, const struct service *service)
+{
+	auto_free char *headers = pack_strings(&service->headers);
+	auto_free char *methods = pack_strings(&service->methods);
+	auto_free char *paths = pack_strings(&service->paths);
+	struct op *op;
+
+	op = add(write, SQL_SERVICE_PUT, value_text(service->id.text), value_text(service->name),
+	         value_text(service->upstream), value_text(headers), value_text(service->secret),
+	         value_text(methods), value_text(paths), value_int(service->response_bytes),
+	         value_int(service->timeout_ms), value_text(visibility_name(service->visibility)),
+	         value_text(service->owner ? service->owner : ACCESS_OPERATOR),
+	         value_text(service->team ? service->team : ACCESS_TEAM),
+	         value_int(service->created_ms), value_int(service->updated_ms));
+	op->if_taken = mem_printf("a service named '%s' exists already", service->name);
+}
+
+void store_seal_service(struct store_write *write, const char *id, const char *sealed)
+{
+	(void)add(write, SQL_SERVICE_SEAL, value_text(sealed), value_text(id));
+}
+
+void store_delete_service(struct store_write *write, const char *id)
+{
+	struct op *op = add(write, SQL_SERVICE_DELETE, value_text(id));
+
+	op->if_none = ERR_NOT_FOUND;
+	op->if_none_text = mem_printf("no service %s", id);
+}
+
 void store_put_variable(struct store_write *write, const char *environment_id, const char *name,
                         const char *sealed)
 {

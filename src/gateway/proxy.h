@@ -1,0 +1,50 @@
+/*
+ * Calls of sandboxes to services: http://NAME.cloche.internal/PATH inside becomes upstream + PATH
+ * outside. Credentials are added here and nowhere else, and taken out of what comes back should
+ * the upstream repeat them. Streams both ways; one thread, the daemon's loop.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+#include "gateway/secret.h"
+#include "model/config.h"
+#include "model/service.h"
+
+struct loop;
+struct proxy;
+struct request;
+
+/* One call, when it is over. Texts are valid during the call; neither header nor body nor query. */
+struct proxy_report {
+	const char *sandbox; /* id */
+	const char *service; /* name, as it was asked for */
+	const char *method, *path;
+	int status;         /* that the sandbox was given; 0: none */
+	const char *denied; /* why it was not passed on; NULL: it was */
+	uint64_t sent, received, took_ms;
+};
+
+struct proxy_config {
+	struct loop *loop;
+	const struct config *config;
+	/* The service of that name, if this sandbox may use it; the caller frees. ERR_NOT_FOUND. */
+	int (*find)(const char *sandbox, const char *name, struct service **ret, struct err *err,
+	            void *ctx);
+	gateway_unseal unseal;
+	void (*told)(const struct proxy_report *report, void *ctx);
+	void *ctx;
+};
+
+struct proxy *proxy_new(const struct proxy_config *config);
+/* Every request must have ended. Accepts NULL. */
+void proxy_free(struct proxy *proxy);
+/* Answers the request of a guest. */
+void proxy_serve(struct proxy *proxy, struct request *request, const char *name);
+
+/* status 0: err says why there is none. */
+typedef void (*proxy_on_tested)(int status, const struct err *err, void *ctx);
+/* Calls it once from here, as a sandbox's GET of that path would be. on_tested is called once,
+ * never before this returns. */
+void proxy_test(struct proxy *proxy, const struct service *service, const char *path,
+                proxy_on_tested on_tested, void *ctx);

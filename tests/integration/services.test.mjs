@@ -1,0 +1,309 @@
+// Services: calls of sandboxes to places outside, with credentials that never go inside.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { execFileSync } from 'node:child_process';
+
+import { Daemon } from './lib/daemon.mjs';
+import { until } from './lib/http.mjs';
+
+const SECRET = `sk-test-${'Zq7'.repeat(9)}-end`;
+const SEALED = `sealed-${'Kx9'.repeat(9)}-end`;
+
+/** An upstream that records what it was sent. */
+async function upstream() {
+	const calls = [];
+	const server = http.createServer((request, response) => {
+		const call = { method: request.method, url: request.url, headers: request.headers, body: '' };
+		calls.push(call);
+		request.on('data', (part) => (call.body += part));
+		if (request.url.startsWith('/base/stream')) {
+			response.writeHead(200, { 'content-type': 'text/event-stream' });
+			let n = 0;
+			const timer = setInterval(() => {
+				response.write(`data: tick ${++n}\n\n`);
+				if (n === 3) {
+					clearInterval(timer);
+					setTimeout(() => response.end('data: last\n\n'), 3000);
+				}
+			}, 100);
+			response.on('close', () => {
+				clearInterval(timer);
+				call.closed = true;
+			});
+			return;
+		}
+		if (request.url.startsWith('/base/talk')) {
+			// answers each piece as it comes would need both ways at once: count them instead
+			const at = [];
+			request.on('data', () => at.push(Date.now()));
+			request.on('end', () => response.end(JSON.stringify({ bytes: call.body.length, spread: at.at(-1) - at[0] })));
+			return;
+		}
+		if (request.url.startsWith('/base/big')) {
+			response.writeHead(200);
+			const part = Buffer.alloc(65536, 'x');
+			for (let i = 0; i < 64; i++) response.write(part);
+			response.end();
+			return;
+		}
+		if (request.url.startsWith('/base/hang')) return;
+		request.on('end', () => {
+			const status = request.url.startsWith('/base/teapot') ? 418 : request.url.startsWith('/base/moved') ? 302 : 200;
+			response.writeHead(status, {
+				'content-type': 'application/json',
+				'set-cookie': 'session=upstream',
+				'x-echo': request.headers.authorization ?? 'none',
+				'x-other': 'yes',
+				...(status === 302 ? { location: `http://127.0.0.1:${server.address().port}/base/there?x=1` } : {}),
+			});
+			// as a debugging endpoint would: everything it was sent
+			response.end(JSON.stringify({ headers: request.headers, body: call.body }));
+		});
+	});
+	await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+	return { server, calls, port: server.address().port, close: () => new Promise((resolve) => (server.closeAllConnections(), server.close(resolve))) };
+}
+
+describe('services', () => {
+	let outside, daemon, box, file;
+
+	before(async () => {
+		outside = await upstream();
+		daemon = new Daemon({ env: { CLOCHE_TEST_SECRET: SECRET } });
+		file = path.join(daemon.folder, 'secret');
+		fs.writeFileSync(file, `${SECRET}\n`, { mode: 0o644 });
+		daemon.configure(`
+[sandboxes.default]
+pool = 0
+[services.env]
+upstream = "http://127.0.0.1:${outside.port}/base/"
+headers = ["Authorization: Bearer {secret}", "X-Static: yes"]
+secret = "env:CLOCHE_TEST_SECRET"
+[services.llm]
+upstream = "http://127.0.0.1:${outside.port}/base"
+headers = ["Authorization: Bearer {secret}"]
+secret = "file:${file}"
+[services.narrow]
+upstream = "http://127.0.0.1:${outside.port}/base"
+methods = ["GET"]
+paths = ["/v1/*", "/files/**", "/big", "/hang"]
+response_bytes = "1M"
+timeout = "2s"
+[services.other]
+upstream = "http://127.0.0.1:${outside.port}/base"
+secret = "file:${file}"
+[services.broken]
+upstream = "http://127.0.0.1:1"
+secret = "file:/does/not/exist"
+[services.refused]
+upstream = "http://127.0.0.1:1"
+[services.mine]
+upstream = "http://127.0.0.1:${outside.port}/base"
+visibility = "private"
+`);
+		await daemon.serve();
+		box = (await daemon.create()).id;
+	});
+
+	after(async () => {
+		await daemon.discard();
+		await outside.close();
+	});
+
+	const curl = async (args) => {
+		const result = await daemon.exec(box, `curl -sS -m 30 ${args}`);
+		return { ...result, text: result.stdout };
+	};
+	const last = () => outside.calls.at(-1);
+
+	test('a call reaches the upstream with the secret, and without what the sandbox sent', async () => {
+		const { stdout, stderr } = await curl(
+			`-i -X POST -H 'Authorization: Bearer mine' -H 'Cookie: a=b' -H 'X-Api-Key: mine' -H 'X-Forwarded-For: 1.2.3.4' -H 'X-Ok: 1' --data hello 'http://llm.cloche.internal/v1/chat?q=1'`,
+		);
+		assert.match(stdout, /^HTTP\/1\.1 200/, stderr);
+		assert.equal(last().url, '/base/v1/chat?q=1');
+		assert.equal(last().method, 'POST');
+		assert.equal(last().body, 'hello');
+		assert.equal(last().headers.authorization, `Bearer ${SECRET}`);
+		assert.equal(last().headers.host, `127.0.0.1:${outside.port}`);
+		for (const name of ['cookie', 'x-api-key', 'x-forwarded-for']) assert.equal(last().headers[name], undefined, name);
+		assert.equal(last().headers['x-ok'], '1');
+		// what comes back: no cookie, and the secret the upstream repeated is gone
+		assert.doesNotMatch(stdout, /set-cookie/i);
+		assert.match(stdout, /x-other: yes/i);
+		assert.doesNotMatch(stdout, new RegExp(SECRET));
+		assert.match(stdout, /Bearer \*{20}/);
+	});
+
+	test('a secret of the environment is read by the daemon', async () => {
+		await curl(`http://env.cloche.internal/x`);
+		assert.equal(last().headers.authorization, `Bearer ${SECRET}`);
+		assert.equal(last().headers['x-static'], 'yes');
+	});
+
+	test('a secret is read for each call', async () => {
+		fs.writeFileSync(file, 'another-secret-value\n');
+		await curl(`http://llm.cloche.internal/x`);
+		assert.equal(last().headers.authorization, 'Bearer another-secret-value');
+		fs.writeFileSync(file, `${SECRET}\n`);
+	});
+
+	test('methods, paths, names and tricks', async () => {
+		const status = async (args) => (await curl(`-o /dev/null -w '%{http_code}' ${args}`)).stdout;
+		const before = outside.calls.length;
+		assert.equal(await status('-X POST -d x http://narrow.cloche.internal/v1/a'), '403');
+		assert.equal(await status('http://narrow.cloche.internal/admin'), '403');
+		assert.equal(await status('--path-as-is http://narrow.cloche.internal/v1/../admin'), '400');
+		assert.equal(await status('--path-as-is http://narrow.cloche.internal/v1/%2e%2e'), '400');
+		assert.equal(await status('--path-as-is http://narrow.cloche.internal/files/a%2f..%2fadmin'), '400');
+		assert.equal(await status('http://nothing.cloche.internal/'), '404');
+		assert.equal(await status(`-H 'Host: a.llm.cloche.internal' http://llm.cloche.internal/`), '404');
+		assert.equal(outside.calls.length, before, 'nothing went out');
+		assert.equal(await status('http://narrow.cloche.internal/v1/a'), '200');
+		assert.equal(await status('http://narrow.cloche.internal/files/a/b'), '200');
+		assert.equal(await status('http://llm.cloche.internal/teapot'), '418');
+	});
+
+	test('limits of size and time, and upstreams that are not there', async () => {
+		const big = await curl(`-o /dev/null -w '%{size_download}' http://narrow.cloche.internal/big`);
+		assert.notEqual(big.exitCode, 0);
+		assert.ok(Number(big.stdout) <= 1048576);
+		const whole = await curl(`-o /dev/null -w '%{size_download}' http://llm.cloche.internal/big`);
+		assert.equal(whole.stdout, String(64 * 65536));
+		const late = await curl(`-w ' %{http_code}' http://narrow.cloche.internal/hang`);
+		assert.match(late.stdout, /timeout.* 504$/);
+		const gone = await curl(`-w ' %{http_code}' http://refused.cloche.internal/`);
+		assert.match(gone.stdout, / 502$/);
+		assert.doesNotMatch(gone.stdout, /127\.0\.0\.1/);
+		const broken = await curl(`-w ' %{http_code}' http://broken.cloche.internal/`);
+		assert.match(broken.stdout, / 503$/);
+		assert.doesNotMatch(broken.stdout, /does\/not/);
+	});
+
+	test('redirects are the sandbox’s to follow, and stay inside', async () => {
+		const { stdout } = await curl(`-o /dev/null -D - http://llm.cloche.internal/moved`);
+		assert.match(stdout, /^HTTP\/1\.1 302/);
+		assert.match(stdout, /location: \/there\?x=1\r?\n/i);
+	});
+
+	test('an answer streams as it comes', async () => {
+		const { id } = await daemon.get('POST', `/sandboxes/${box}/execs`, {
+			shell: `curl -sSN -m 30 http://llm.cloche.internal/stream | while read l; do [ -z "$l" ] || echo "$(date +%s%N) $l"; done`,
+			background: true,
+		});
+		const output = async () => String((await daemon.api('GET', `/sandboxes/${box}/execs/${id}/output`)).bytes);
+		await until(async () => /last/.test(await output()), 'the stream ends', 15000);
+		const at = Object.fromEntries((await output()).trim().split('\n').map((line) => [line.replace(/^\d+ data: /, ''), Number(line.split(' ')[0]) / 1e6]));
+		assert.ok(at.last - at['tick 3'] > 2000, `came when it was sent: ${JSON.stringify(at)}`);
+	});
+
+	test('a body streams as it comes', async () => {
+		const { stdout, stderr } = await daemon.exec(
+			box,
+			`(for i in 1 2 3 4; do head -c 100000 /dev/zero | tr '\\0' x; sleep 0.3; done) | curl -sS -m 30 -T - -X POST -H 'Transfer-Encoding: chunked' http://llm.cloche.internal/talk`,
+		);
+		const said = JSON.parse(stdout || `"${stderr}"`);
+		assert.equal(said.bytes, 400000);
+		assert.ok(said.spread > 500, `pieces arrived over time: ${stdout}`);
+	});
+
+	test('a client that goes ends the call outside', async () => {
+		await curl(`-m 1 http://llm.cloche.internal/stream`);
+		await until(() => outside.calls.some((call) => call.url === '/base/stream' && call.closed), 'it is closed outside');
+	});
+
+	test('placeholders become the secret towards their own service, and nowhere else', async () => {
+		const own = await curl(`-o /dev/null -w '%{http_code}' -H 'X-Key: cloche_placeholder_other' http://other.cloche.internal/x`);
+		assert.equal(own.stdout, '200');
+		assert.equal(last().headers['x-key'], SECRET);
+		await curl(`-H 'Authorization: Bearer cloche_placeholder_other' http://other.cloche.internal/x`);
+		assert.equal(last().headers.authorization, `Bearer ${SECRET}`, 'also where SDKs put it');
+		const before = outside.calls.length;
+		const foreign = await curl(`-w ' %{http_code}' -H 'X-Key: cloche_placeholder_other' http://llm.cloche.internal/x`);
+		assert.match(foreign.stdout, / 403$/);
+		const inQuery = await curl(`-w ' %{http_code}' 'http://llm.cloche.internal/x?key=cloche_placeholder_other'`);
+		assert.match(inQuery.stdout, / 403$/);
+		assert.equal(outside.calls.length, before);
+	});
+
+	test('services of the API: sealed secrets, teams, private addresses', async () => {
+		const made = await daemon.get('POST', '/services', {
+			name: 'sealed',
+			upstream: `http://127.0.0.1:${outside.port}/base`,
+			headers: ['X-Token: {secret}'],
+			secretValue: SEALED,
+		});
+		assert.equal(made.secret, 'sealed');
+		assert.doesNotMatch(JSON.stringify(made), new RegExp(SEALED));
+		const blocked = await curl(`-w ' %{http_code}' http://sealed.cloche.internal/x`);
+		assert.match(blocked.stdout, /allow_cidrs.* 403$/);
+		assert.equal((await daemon.api('POST', '/services/sealed/test', {})).status, 403);
+		assert.equal((await daemon.api('POST', '/services', { name: 'sealed', upstream: 'http://example.org' })).status, 409);
+		assert.equal((await daemon.api('POST', '/services', { name: 'llm', upstream: 'http://example.org' })).status, 409);
+		assert.equal((await daemon.api('DELETE', '/services/llm')).status, 409);
+		for (const bad of ['http://u:p@example.org', 'ftp://x', 'http://example.org/?x'])
+			assert.equal((await daemon.api('POST', '/services', { name: 'bad', upstream: bad })).status, 400, bad);
+		assert.equal((await daemon.api('POST', '/services/llm/test', { path: '/x' })).body.status, 200);
+		assert.equal((await daemon.api('POST', '/services/refused/test', {})).status, 502);
+	});
+
+	test('the command line', async () => {
+		await daemon.ok(['service', 'add', 'tool', 'http://127.0.0.1:9/x/', '-H', 'X-Key: {secret}', '--secret', '-', '--method', 'get', '--path', '/v1/*', '--timeout', '10s'], { input: `${SEALED}\n` });
+		const shown = await daemon.json(['service', 'show', 'tool']);
+		assert.deepEqual([shown.upstream, shown.secret, shown.methods, shown.timeoutMs], ['http://127.0.0.1:9/x', 'sealed', ['GET'], 10000]);
+		assert.match(await daemon.ok(['service', 'list']), /tool +http:\/\/127/);
+		assert.match(await daemon.ok(['service', 'show', 'tool']), /placeholder: +cloche_placeholder_tool/);
+		assert.equal((await daemon.cli(['service', 'test', 'tool', '/v1/a'])).code, 77);
+		assert.match(await daemon.ok(['service', 'test', 'llm', '/x']), /200/);
+		await daemon.ok(['service', 'set', 'tool', '--visibility', 'team']);
+		await daemon.ok(['service', 'rm', 'tool']);
+		assert.equal((await daemon.cli(['service', 'show', 'tool'])).code, 66);
+	});
+
+	test('each call is an event, without header, body or query', async () => {
+		await curl(`-X POST --data topsecretbody 'http://llm.cloche.internal/v1/event?token=inquery'`);
+		const { items } = await daemon.get('GET', `/sandboxes/${box}/events?kind=sandbox.service&limit=1000`);
+		const call = items.map((each) => each.data).find((each) => each.path === '/v1/event');
+		assert.deepEqual({ ...call, ms: 0, received: 0 }, { verdict: 'allow', service: 'llm', method: 'POST', path: '/v1/event', status: 200, sent: 13, received: 0, ms: 0 });
+		assert.ok(call.received > 0);
+		assert.ok(items.some((each) => each.data.verdict === 'deny' && each.data.rule === 'method or path'));
+		assert.doesNotMatch(JSON.stringify(items), /topsecretbody|inquery/);
+	});
+
+	test('the secret is found nowhere', async () => {
+		const inside = await daemon.exec(box, `grep -rlaF -e '${SECRET.slice(0, 20)}' /tmp /workspace /home /etc /run /var 2>/dev/null; cat /proc/*/environ 2>/dev/null | grep -aF '${SECRET.slice(0, 20)}'; true`, { user: 'root' });
+		// the command line of this very search is not a finding
+		assert.equal(inside.stdout, '');
+		for (const text of [SECRET, SEALED]) {
+			const found = execFileSync('sh', ['-c', `grep -rlaF -e "$0" "$1" || true`, text, daemon.state]).toString();
+			assert.equal(found, '', `in the state directory`);
+			assert.ok(!daemon.log.includes(text), 'in the log');
+			const { bytes } = await daemon.api('GET', '/events?limit=1000');
+			assert.ok(!String(bytes).includes(text), 'in the events');
+		}
+	});
+});
+
+test('a service of the API reaches a private address that was opened', async () => {
+	const outside = await upstream();
+	const daemon = new Daemon({ config: '[sandboxes.default]\npool = 0\n[services]\nallow_cidrs = ["127.0.0.0/8"]\n' });
+	try {
+		await daemon.serve();
+		await daemon.get('POST', '/services', { name: 'sealed', upstream: `http://127.0.0.1:${outside.port}/base`, headers: ['X-Token: {secret}'], secretValue: SEALED });
+		const { id } = await daemon.create();
+		const { stdout } = await daemon.exec(id, `curl -sS -o /dev/null -w '%{http_code}' http://sealed.cloche.internal/x`);
+		assert.equal(stdout, '200');
+		assert.equal(outside.calls.at(-1).headers['x-token'], SEALED);
+		await daemon.get('PATCH', '/services/sealed', { secretValue: 'another-value' });
+		await daemon.exec(id, `curl -sS http://sealed.cloche.internal/x`);
+		assert.equal(outside.calls.at(-1).headers['x-token'], 'another-value');
+		await daemon.get('DELETE', '/services/sealed');
+		assert.match((await daemon.exec(id, `curl -sS -w ' %{http_code}' http://sealed.cloche.internal/x`)).stdout, / 404$/);
+	} finally {
+		await daemon.discard();
+		await outside.close();
+	}
+});
