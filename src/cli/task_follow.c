@@ -241,6 +241,9 @@ void task_show(struct cli *cli, const json_t *answer)
 	output_fact("run", "%s", client_str(run, "id"));
 	output_fact("detail", "%s", client_str(run, "detail"));
 	output_fact("sandbox", "%s", client_str(run, "sandbox"));
+	output_fact("credential", "%s%s%s", client_str(run, "token"),
+	            *client_str(run, "tokenRevokedAt") ? ", revoked " : "",
+	            client_str(run, "tokenRevokedAt"));
 	if (json_is_integer(json_object_get(task, "exitCode")))
 		output_fact("exitCode", "%lld",
 		            (long long)json_integer_value(json_object_get(task, "exitCode")));

@@ -1,10 +1,13 @@
 /* `cloche task`: list, get, runs, logs, artifacts. */
+#include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "cli/output.h"
 #include "cli/task.h"
 
@@ -129,4 +132,86 @@ int cmd_task_logs(struct cli *cli)
 	if (client_send(cli, &request) < 0)
 		return -1;
 	return http_read_to_fd(&cli->http, STDOUT_FILENO, NULL, NULL, &cli->err);
+}
+
+/* --- artifacts --- */
+
+static int put_artifact(struct cli *cli, const char *task, const char *path)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const char *slash = strrchr(path, '/');
+	struct files_source source = {.fd = fd, .progress = {.what = "sent", .total = UINT64_MAX}};
+	auto_free char *target = client_target("/tasks/%s/artifacts", task);
+	auto_json json_t *artifact = NULL;
+	struct http_request request = {.method = "POST",
+	                               .content_type = "application/octet-stream",
+	                               .has_stream = true,
+	                               .stream_len = UINT64_MAX};
+
+	if (fd < 0)
+		return err_sys(&cli->err, errno, "open %s", path);
+	client_query(&target, "name", slash ? slash + 1 : path);
+	request.target = target;
+	int r = client_upload(cli, &request, files_read_source, &source);
+
+	term_progress_done(&source.progress);
+	if (r < 0 || client_read_json(cli, &artifact) < 0)
+		return -1;
+	if (!output_json(cli, artifact))
+		output_line(client_str(artifact, "id"));
+	return 0;
+}
+
+static int get_artifact(struct cli *cli, const char *task, const char *id)
+{
+	auto_free char *target = client_target("/tasks/%s/artifacts/%s", task, id);
+	const struct http_request request = {
+		.method = "GET", .target = target, .accept = "application/octet-stream"};
+
+	if (client_send(cli, &request) < 0)
+		return -1;
+	return http_read_to_fd(&cli->http, STDOUT_FILENO, NULL, NULL, &cli->err);
+}
+
+static int list_artifacts(struct cli *cli, const char *task)
+{
+	static const char *const titles[] = {"ID", "NAME", "SIZE", "CREATED", NULL};
+	auto_free char *target = client_target("/tasks/%s/artifacts?limit=1000", task);
+	auto_json json_t *page = NULL;
+	struct output_table table;
+	size_t index;
+	json_t *artifact;
+
+	if (client_get(cli, target, &page) < 0)
+		return -1;
+	const json_t *items = json_object_get(page, "items");
+
+	if (output_json(cli, items))
+		return 0;
+	output_table_init(&table, titles);
+	json_array_foreach (items, index, artifact) {
+		output_cell(&table, client_str(artifact, "id"));
+		output_cell(&table, client_str(artifact, "name"));
+		output_cell_bytes(&table, client_u64(artifact, "size"));
+		output_cell_ago(&table, output_parse_time(client_str(artifact, "createdAt")));
+	}
+	output_table_print(&table);
+	return 0;
+}
+
+int cmd_task_artifacts(struct cli *cli)
+{
+	const char *put = NULL, *get = NULL;
+	const struct opt opts[] = {
+		{"put", 0, OPT_STR, &put, "FILE", "keep a file"},
+		{"get", 0, OPT_STR, &get, "ARTIFACT", "print one"},
+		{0},
+	};
+	int r = cli_parse(cli, opts, 1, 1);
+
+	if (r <= 0)
+		return r;
+	if (put)
+		return put_artifact(cli, cli->argv[0], put);
+	return get ? get_artifact(cli, cli->argv[0], get) : list_artifacts(cli, cli->argv[0]);
 }

@@ -77,7 +77,7 @@ static char *payload_of(const struct event *event)
 	json_object_set_new(payload, "type", json_string(event_name(event->kind)));
 	json_object_set_new(payload, "timestamp", json_string(time));
 	json_object_set_new(payload, "data", data);
-	text = json_dumps(payload, JSON_COMPACT);
+	text = json_dumps(payload, JSON_COMPACT | JSON_REAL_PRECISION(12));
 	json_decref(payload);
 	must(text);
 	return text;

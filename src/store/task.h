@@ -83,3 +83,23 @@ struct artifact_page {
 int store_artifact_list(struct store *store, const char *task, const char *cursor, size_t limit,
                         struct artifact_page *ret, struct err *err) NODISCARD;
 void artifact_page_done(struct artifact_page *page);
+
+/* --- sums --- */
+struct usage_row {
+	char *key; /* of what they are summed up by; "" for keys: the socket */
+	uint64_t runs, cost, input_tokens, output_tokens;
+	uint64_t cpu_us, uptime_ms, memory_byte_seconds;
+};
+struct usage_filter {
+	const struct caller *viewer; /* only what they may look at; NULL: all */
+	const char *by;              /* task, agent, key, team or day */
+	uint64_t since_ms;           /* runs that ended then or later */
+};
+struct usage_list {
+	struct usage_row *items; /* by key */
+	size_t count;
+};
+/* Over runs that are over. ERR_INVALID for an unknown `by`. */
+int store_usage(struct store *store, const struct usage_filter *filter, struct usage_list *ret,
+                struct err *err) NODISCARD;
+void usage_list_done(struct usage_list *list);

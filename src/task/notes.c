@@ -14,7 +14,7 @@ void job_note(struct job *job, enum event_kind kind, json_t *data)
 	*event = (struct event){.kind = kind,
 	                        .time_ms = io_real_ms(),
 	                        .sandbox = job->task->id,
-	                        .data = json_dumps(data, JSON_COMPACT)};
+	                        .data = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(12))};
 	must(event->data);
 	json_decref(data);
 }

@@ -77,6 +77,18 @@ GET /tasks/{task}/events: tasks:read
 GET /tasks/{task}/logs: tasks:read
 GET /tasks/{task}/output: tasks:read
 PUT /tasks/{task}/output: tasks:write
+GET /tasks/{task}/artifacts: tasks:read
+POST /tasks/{task}/artifacts: tasks:write
+GET /tasks/{task}/artifacts/{artifact}: tasks:read
+GET /usage: obs:read
+POST /webhooks: webhooks:write
+GET /webhooks: webhooks:read
+GET /webhooks/{webhook}: webhooks:read
+DELETE /webhooks/{webhook}: webhooks:write
+POST /webhooks/{webhook}/rotate: webhooks:write
+POST /webhooks/{webhook}/test: webhooks:write
+GET /webhooks/{webhook}/deliveries: webhooks:read
+POST /webhooks/{webhook}/deliveries/{delivery}/redeliver: webhooks:write
 GET /keys: keys:read
 POST /keys: keys:write
 GET /keys/{key}: keys:read
@@ -138,7 +150,7 @@ describe('every route and every caller', () => {
 	const cloche = withDaemon({ before, after }, { listen: '127.0.0.1:0', config: '[sandboxes.default]\npool = 0\n[server]\nrate_limit = 0\n' });
 	const callers = {};
 	let document, nobody, stranger;
-	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', approval: 'ap_00000000000000000000' };
+	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', approval: 'ap_00000000000000000000' };
 	const fill = (route, more = {}) => route.replace(/\{(\w+)\}/g, (_, name) => ({ ...objects, ...more })[name]);
 	const operation = ({ method, route }) => document.paths[route.startsWith('//') ? route.slice(1) : `/api/v1${route}`]?.[method.toLowerCase()];
 
@@ -199,9 +211,10 @@ describe('every route and every caller', () => {
 			environment: (await admin.expect(201, 'POST', '/environments', { name: 'hidden', visibility: 'private' })).id,
 			key: (await admin.expect(200, 'GET', '/me')).credential,
 			task: (await admin.expect(201, 'POST', '/tasks', { instruction: 'true', start: false })).task.id,
+			webhook: (await admin.expect(201, 'POST', '/webhooks', { url: 'https://example.org/', events: ['task.*'] })).id,
 		};
 		const absent = { ...objects, environment: 'en_00000000000000000000', task: made.task.replace(/_.*/, '_00000000000000000000') };
-		const hiddenFrom = { sandbox: [stranger, member], environment: [stranger, member], key: [stranger, member], task: [stranger] };
+		const hiddenFrom = { sandbox: [stranger, member], environment: [stranger, member], key: [stranger, member], task: [stranger], webhook: [stranger] };
 		let asked = 0;
 		for (const route of routes) {
 			const kind = Object.keys(made).find((name) => route.route.includes(`{${name}}`));

@@ -95,7 +95,7 @@ describe('openapi', () => {
 			assert.equal(answer.status, status, String(answer.bytes));
 			return answer.body;
 		};
-		for (const name of ['health', 'version', 'me', 'scopes', 'capabilities', 'profiles', 'doctor', 'metrics', 'events', 'sandbox_list', 'image_list', 'environment_list', 'key_list', 'team_list', 'trusted_list', 'audit_list', 'audit_verify', 'audit_export', 'approval_list', 'task_list'])
+		for (const name of ['health', 'version', 'me', 'scopes', 'capabilities', 'profiles', 'doctor', 'metrics', 'events', 'sandbox_list', 'image_list', 'environment_list', 'key_list', 'team_list', 'trusted_list', 'audit_list', 'audit_verify', 'audit_export', 'approval_list', 'task_list', 'usage', 'webhook_list'])
 			await ok(api[name](), 200);
 		await ok(api.profile({ profile: 'default' }), 200);
 

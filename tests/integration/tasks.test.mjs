@@ -203,6 +203,42 @@ describe('a task', () => {
 		assert.deepEqual((await cloche.get('GET', `/tasks/${id}`)).task.run.output, { answer: 42 });
 	});
 
+	test('keeps files, under safe names, within bounds', async () => {
+		const task = await run(cloche, 'echo made > x; cloche task artifacts $CLOCHE_TASK --put x');
+		assert.equal(task.endReason, 'finished', task.stderr);
+		const outside = await cloche.api('POST', `/tasks/${task.id}/artifacts?name=${encodeURIComponent('../../etc/passwd')}`, Buffer.from('hello'), { headers: { 'content-type': 'text/html' } });
+		assert.deepEqual([outside.status, outside.body.name, outside.body.size, outside.body.run], [201, 'passwd', 5, null]);
+		assert.equal(outside.body.sha256, '2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824');
+		const { items } = await cloche.get('GET', `/tasks/${task.id}/artifacts`);
+		assert.deepEqual(items.map((one) => [one.name, one.run]), [['x', task.run.id], ['passwd', null]]);
+		const read = await cloche.api('GET', `/tasks/${task.id}/artifacts/${items[0].id}`);
+		assert.equal(String(read.bytes), 'made\n');
+		const shown = await cloche.api('GET', `/tasks/${task.id}/artifacts/${outside.body.id}`);
+		assert.equal(shown.headers['content-type'], 'application/octet-stream');
+		assert.match(shown.headers['content-disposition'], /^attachment/);
+		for (const name of ['', '..', 'a/', 'a%0Ab']) assert.equal((await cloche.api('POST', `/tasks/${task.id}/artifacts?name=${name}`, Buffer.from('x'))).status, 400, name);
+		assert.equal((await cloche.api('POST', `/tasks/${task.id}/artifacts?name=big`, Buffer.alloc(31 << 20))).status, 413);
+		const other = await run(cloche, 'true');
+		assert.equal((await cloche.api('GET', `/tasks/${other.id}/artifacts/${items[0].id}`)).status, 404);
+	});
+
+	test('is summed up as its receipts are', async () => {
+		const task = await run(cloche, 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done');
+		const { items } = await cloche.get('GET', '/usage');
+		const row = items.find((one) => one.key === task.id);
+		assert.ok(Math.abs(row.cost - task.cost) < 1e-9 && Math.abs(row.cpuSeconds - task.usage.cpuSeconds) < 1e-6 && row.runs === 1);
+		const total = items.reduce((sum, one) => sum + one.cost, 0);
+		for (const by of ['agent', 'key', 'team', 'day']) {
+			const rows = (await cloche.get('GET', `/usage?by=${by}`)).items;
+			assert.ok(Math.abs(rows.reduce((sum, one) => sum + one.cost, 0) - total) < 1e-9, by);
+		}
+		assert.equal((await cloche.get('GET', '/usage?by=day')).items.at(-1).key, new Date().toISOString().slice(0, 10));
+		const lines = (await cloche.ok(['usage', '--by', 'agent', '--csv'])).trim().split('\n');
+		assert.equal(lines[0], 'key,runs,cost,cpuSeconds,sandboxSeconds,inputTokens,outputTokens');
+		assert.match(lines[1], /^shell,\d+,/);
+		assert.equal((await cloche.api('GET', '/usage?by=moon')).status, 400);
+	});
+
 	test('waits for its turn; the more urgent comes first', async () => {
 		const first = await Promise.all([1, 2, 3].map(() => run(cloche, 'sleep 1.5', {})));
 		const low = await run(cloche, { instruction: 'date +%s%N', priority: 1 }, {});
