@@ -37,6 +37,9 @@ struct api *api_new(const struct api_config *config)
 {
 	struct api *api = mem_new(struct api);
 
+	/* Without memory jansson would call a body invalid, or leave a field out of an answer. Like
+	 * the rest of the daemon it ends instead, and the broker starts it again. */
+	json_set_alloc_funcs(mem_zalloc, free);
 	api->loop = config->loop;
 	api->store = config->store;
 	api->config = config->config;

@@ -228,6 +228,9 @@ int op_reap(struct broker *broker, struct wire_msg *msg, struct err *err)
 	auto_close int box = box_open(broker->site.state.sandboxes_fd, id);
 	if (box >= 0 && box_read_meta(box, &meta) < 0)
 		meta.slot = -1;
+	/* Who reaped it before may have died after the last file and before the answer. */
+	if (meta.slot < 0)
+		meta.slot = slots_find(&broker->slots, id);
 	struct job *job;
 	auto_wire_out struct wire_out out = {0};
 	if (start_task(broker, msg, &job, &out, err) < 0)

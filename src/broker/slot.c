@@ -61,6 +61,15 @@ static void mark(struct slots *slots, unsigned slot, bool used)
 		slots->used[slot / 64] &= ~bit;
 }
 
+static bool is_linked(const struct slots *slots, unsigned slot, const char *target)
+{
+	char name[16];
+	(void)snprintf(name, sizeof(name), "%u", slot);
+	auto_free char *found = mem_zalloc(LIMIT_PATH_LEN + 1);
+	ssize_t len = readlinkat(slots->registry_fd, name, found, LIMIT_PATH_LEN);
+	return len >= 0 && str_eq(found, target);
+}
+
 /* 0: ours now. -EEXIST: somebody else's. */
 static int make_link(struct slots *slots, unsigned slot, const char *sandbox)
 {
@@ -73,9 +82,17 @@ static int make_link(struct slots *slots, unsigned slot, const char *sandbox)
 		return 0;
 	if (errno != EEXIST)
 		return -errno;
-	auto_free char *found = mem_zalloc(LIMIT_PATH_LEN + 1);
-	ssize_t len = readlinkat(slots->registry_fd, name, found, LIMIT_PATH_LEN);
-	return len >= 0 && str_eq(found, target) ? 0 : -EEXIST;
+	return is_linked(slots, slot, target) ? 0 : -EEXIST;
+}
+
+int slots_find(const struct slots *slots, const char *sandbox)
+{
+	auto_free char *target = mem_printf("%s/%s", slots->sandboxes, sandbox);
+	for (unsigned slot = 0; slots->registry_fd >= 0 && slot < LIMIT_SLOTS; slot++) {
+		if (is_used(slots, slot) && is_linked(slots, slot, target))
+			return (int)slot;
+	}
+	return -1;
 }
 
 int slots_take(struct slots *slots, const char *sandbox, unsigned *ret, struct err *err)

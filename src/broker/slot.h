@@ -36,6 +36,8 @@ int slots_open_registry(void) NODISCARD;
 int slots_take(struct slots *slots, const char *sandbox, unsigned *ret, struct err *err) NODISCARD;
 /* A slot found in a running sandbox's meta. ERR_CONFLICT when somebody else holds it. */
 int slots_adopt(struct slots *slots, unsigned slot, const char *sandbox, struct err *err) NODISCARD;
+/* The one that is registered for the sandbox here; -1: none. For one whose meta is gone already. */
+int slots_find(const struct slots *slots, const char *sandbox);
 /* Gives it back. Harmless for one that is free. */
 void slots_free(struct slots *slots, unsigned slot);
 void slots_free_all(struct slots *slots);

@@ -42,6 +42,21 @@ TEST(ranges_never_overlap)
 	CHECK_INT(slot_range_base(LIMIT_SLOTS - 1) + SLOT_RANGE_COUNT, (uint32_t)SLOT_WORKER_BASE);
 }
 
+TEST(a_range_is_found_by_its_sandbox)
+{
+	struct slots slots;
+	struct err err = {0};
+	unsigned a, b;
+	open_slots(&slots, "state");
+	CHECK_INT(slots_take(&slots, BOX_A, &a, &err), 0);
+	CHECK_INT(slots_take(&slots, BOX_B, &b, &err), 0);
+	CHECK_INT(slots_find(&slots, BOX_B), (int)b);
+	slots_free(&slots, b);
+	CHECK_INT(slots_find(&slots, BOX_B), -1);
+	CHECK_INT(slots_find(&slots, BOX_A), (int)a);
+	slots_done(&slots);
+}
+
 TEST(a_freed_range_rests)
 {
 	struct slots slots;
