@@ -328,8 +328,7 @@ static void on_dialled(void *ctx, int fd, const struct err *err)
 	flow->pump = (struct pump){
 		.loop = gateway->loop, .pool = &gateway->pool, .hooks = &pump_hooks, .ctx = flow};
 	bool looks = flow->inspect.kind != INSPECT_NOTHING || buf_len(&flow->held) > 0;
-	if (pump_start(&flow->pump, take_fd(&flow->inside), fd, looks ? &flow->held : NULL) < 0)
-		on_ended(flow, true);
+	pump_start(&flow->pump, take_fd(&flow->inside), fd, looks ? &flow->held : NULL);
 }
 
 static void dial_target(struct flow *flow)

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 enum {
-	PIPE_BYTES = 256 * 1024,
-	ROUNDS = 8, /* of one direction at a time: others have a turn, too */
+	PIPE_BYTES = 1024 * 1024, /* the most an ordinary user may have */
+	ROUNDS = 4,               /* of one direction at a time: others have a turn, too */
 };
 
 /* --- pipes --- */
@@ -269,7 +269,7 @@ static void on_side(struct loop_source *source, uint32_t events, void *ctx)
 	    is_broken || events & (is_inside ? EPOLLOUT : EPOLLIN));
 }
 
-int pump_start(struct pump *pump, int inside, int outside, struct buf *held)
+void pump_start(struct pump *pump, int inside, int outside, struct buf *held)
 {
 	pump->held = held;
 	pump->sides[PUMP_OUT] = (struct pump_side){.pump = pump, .fd = inside};
@@ -277,9 +277,7 @@ int pump_start(struct pump *pump, int inside, int outside, struct buf *held)
 	pump->sides[PUMP_OUT].source.fd = pump->sides[PUMP_IN].source.fd = -1;
 	for (size_t i = 0; i < PUMP_WAYS_; i++)
 		pump->lines[i] = (struct pump_line){.pipe = {-1, -1}};
-	if (!watch(pump, PUMP_OUT, EPOLLIN) || !watch(pump, PUMP_IN, EPOLLIN | EPOLLOUT))
-		return -ENOMEM;
-	return 0;
+	run(pump, true, true);
 }
 
 void pump_resume(struct pump *pump)

@@ -66,8 +66,9 @@ struct pump {
 	bool wants_answer;
 };
 
-/* Takes both sockets. held (or NULL) is the caller's and stays his; it may have bytes already. */
-int pump_start(struct pump *pump, int inside, int outside, struct buf *held) NODISCARD;
+/* Takes both sockets. held (or NULL) is the caller's and stays his; it may have bytes already. May
+ * end at once, with hooks->ended. */
+void pump_start(struct pump *pump, int inside, int outside, struct buf *held);
 /* Goes on after a pause. */
 void pump_resume(struct pump *pump);
 /* Closes both sockets; is_reset: with a reset, so that both sides see a failure. */

@@ -1,4 +1,7 @@
+/* The tables are text, for people; they are parsed once, because every connection is looked up. */
 #include "net/never.h"
+
+#include <pthread.h>
 
 #include "base/must.h"
 
@@ -22,18 +25,29 @@ static const struct {
 	{"::ffff:0:0:0/96", 12}, /* SIIT, RFC 2765 */
 };
 
-static bool text_covers(const char *text, const struct addr *ip)
+static struct addr_cidr rule_cidrs[ARRAY_LEN(rules)];
+static struct addr_cidr dress_cidrs[ARRAY_LEN(dresses)];
+static struct addr_cidr public_v6;
+
+static void parse(const char *text, struct addr_cidr *ret)
 {
-	struct addr_cidr cidr;
-	bool is_valid = addr_parse_cidr(text, &cidr);
+	bool is_valid = addr_parse_cidr(text, ret);
 	must(is_valid); /* our own table */
-	return addr_covers(&cidr, ip);
+}
+
+static void parse_all(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		parse(rules[i].cidr, &rule_cidrs[i]);
+	for (size_t i = 0; i < ARRAY_LEN(dresses); i++)
+		parse(dresses[i].cidr, &dress_cidrs[i]);
+	parse("2000::/3", &public_v6);
 }
 
 static const char *find_rule(const struct addr *ip)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
-		if (text_covers(rules[i].cidr, ip))
+		if (addr_covers(&rule_cidrs[i], ip))
 			return rules[i].rule;
 	return NULL;
 }
@@ -42,7 +56,7 @@ static const char *find_rule(const struct addr *ip)
 static bool undress(const struct addr *ip, struct addr *ret)
 {
 	for (size_t i = 0; i < ARRAY_LEN(dresses); i++) {
-		if (addr_is_v4(ip) || !text_covers(dresses[i].cidr, ip))
+		if (addr_is_v4(ip) || !addr_covers(&dress_cidrs[i], ip))
 			continue;
 		*ret = addr_from_v4(ip->bytes + dresses[i].at);
 		return true;
@@ -52,6 +66,9 @@ static bool undress(const struct addr *ip, struct addr *ret)
 
 const char *never_reason(const struct addr *ip, const struct addr_cidr *granted, size_t count)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int r = pthread_once(&once, parse_all);
+	must(r == 0);
 	for (size_t i = 0; i < count; i++)
 		if (addr_covers(&granted[i], ip))
 			return NULL;
@@ -62,5 +79,5 @@ const char *never_reason(const struct addr *ip, const struct addr_cidr *granted,
 	if (undress(ip, &inner))
 		return find_rule(&inner);
 	/* Outside 2000::/3 nothing is handed out as a public address. */
-	return addr_is_v4(ip) || text_covers("2000::/3", ip) ? NULL : "reserved";
+	return addr_is_v4(ip) || addr_covers(&public_v6, ip) ? NULL : "reserved";
 }

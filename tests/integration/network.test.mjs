@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { Daemon, Internet, RESOLVER, isRoot, ordinaryUser, until } from './lib.mjs';
+import { Daemon, Internet, RESOLVER, isRoot, ordinaryUser, probeBin, until } from './lib.mjs';
 
 const needsRoot = isRoot ? false : 'needs root to make network namespaces';
 
@@ -129,6 +129,28 @@ describe('network policy', { skip: needsRoot }, () => {
 			s.on("error", () => process.exit(1)).on("close", () => process.exit(1)).on("data", () => process.exit(0));'`, { port: 443 });
 		assert.deepEqual(net.left(), []);
 	});
+
+	for (const user of ['agent', 'root'])
+		test(`ways around the policy, as ${user}`, { timeout: 150000 }, async () => {
+			const { cloche, net } = held;
+			const some = await box(held, 'none', { allow: ['example.test'] });
+			await cloche.ok(['sandbox', 'cp', probeBin(), `${some.id}:/workspace/probe`]);
+			await some.sh('chmod 755 /workspace/probe');
+			const args = ['name=example.test', 'address=93.184.216.34', 'other=93.184.216.35', 'other6=2606:2800:220:1::35', 'unlisted=other.test'];
+			const result = await cloche.exec(some.id, ['/workspace/probe', 'egress', ...args], { user, timeoutMs: 120000 });
+			assert.deepEqual(result.stdout.split('\n').filter((line) => line.startsWith('BROKEN')), []);
+			assert.equal(result.exitCode, 0, result.stdout + result.stderr);
+			assert.deepEqual(net.left().filter((row) => !/^tcp 93\.184\.216\.34 (22|80|443)$/.test(row)), []);
+			assert.deepEqual(net.asked(), ['example.test']);
+			for (const wanted of [
+				{ proto: 'tcp', address: '93.184.216.35', port: 80 },
+				{ proto: 'tcp', address: '2606:2800:220:1::35', port: 80 },
+				{ proto: 'udp', address: '93.184.216.35', port: 9999 },
+				{ proto: 'dns', host: 'other.test' },
+				{ proto: 'tcp', host: 'other.test', port: 443 },
+			])
+				await some.decided({ verdict: 'deny', ...wanted });
+		});
 
 	test('ssh is judged by the address alone', async () => {
 		const some = await box(held, 'none', { allow: ['example.test'] });

@@ -1,0 +1,529 @@
+/*
+ * X: ways around a network policy, tried under one that allows a single name. Arguments:
+ * name=HOST (allowed), address=IPv4 (where it leads), other=IPv4 and other6=IPv6 (not allowed, but
+ * answering), unlisted=HOST. The driver sees every packet that leaves the machine's namespace; here
+ * an attempt holds when nobody answers it.
+ */
+#include <arpa/inet.h>
+#include <linux/io_uring.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+enum { PATIENCE_MS = 3000, QUIET_MS = 200, NXDOMAIN = 3, RACES = 20000 };
+
+struct place {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	};
+	socklen_t len;
+};
+
+static struct place at(const char *address, unsigned port)
+{
+	struct place place = {.len = sizeof(place.v4)};
+	place.v4.sin_port = htons((uint16_t)port);
+	if (inet_pton(AF_INET, address, &place.v4.sin_addr) == 1) {
+		place.v4.sin_family = AF_INET;
+		return place;
+	}
+	place.v6 =
+		(struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	place.len = inet_pton(AF_INET6, address, &place.v6.sin6_addr) == 1 ? sizeof(place.v6) : 0;
+	return place;
+}
+
+static int open_to(const struct place *place, int type)
+{
+	return socket(place->any.sa_family, type | SOCK_CLOEXEC, 0);
+}
+
+/* Nobody answers: an error, a reset, or for datagrams silence. */
+static struct verdict unanswered(int fd, int type)
+{
+	char bytes[512];
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	int n = poll(&ready, 1, type == SOCK_STREAM ? PATIENCE_MS : QUIET_MS);
+	if (n == 0)
+		return type == SOCK_STREAM ? broken("the connection stands, in silence")
+		                           : held(0, "silence");
+	ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	if (got > 0)
+		return broken("an answer of %zd bytes", got);
+	return got == 0 ? broken("a proper end") : held(errno, "refused");
+}
+
+static struct verdict try_stream(const char *address, unsigned port, const char *say)
+{
+	struct place place = at(address, port);
+	int fd = open_to(&place, SOCK_STREAM);
+	if (fd < 0 || connect(fd, &place.any, place.len) < 0)
+		return held(errno, "refused");
+	bool is_sent = !say || send(fd, say, strlen(say), MSG_NOSIGNAL) >= 0;
+	struct verdict verdict = is_sent ? unanswered(fd, SOCK_STREAM) : held(errno, "refused");
+	close(fd);
+	return verdict;
+}
+
+#define GET "GET / HTTP/1.1\r\nHost: example.test\r\n\r\n"
+
+static struct verdict all_streams(const char *const *addresses, size_t count, unsigned port)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct verdict verdict = try_stream(addresses[i], port, GET);
+		if (!verdict.held)
+			return broken("%s: %s", addresses[i], verdict.detail);
+	}
+	return held(0, "%zu addresses", count);
+}
+
+/* --- X01, X02 --- */
+
+static struct verdict unlisted_addresses(void)
+{
+	const char *const addresses[] = {probe_arg("other"), probe_arg("other6"),
+	                                 "8.8.8.8",          "::ffff:8.8.8.8",
+	                                 "64:ff9b::808:808", "2002:808:808::1"};
+	return all_streams(addresses, ATTEMPT_COUNT(addresses), 80);
+}
+
+static struct verdict special_addresses(void)
+{
+	static const char *const addresses[] = {
+		"169.254.169.254",
+		"fd00:ec2::254",
+		"10.0.0.5",
+		"172.16.0.1",
+		"192.168.0.1",
+		"100.64.0.1",
+		"100.100.100.200",
+		"224.0.0.1",
+		"255.255.255.255",
+		"240.0.0.1",
+		"0.0.0.0",
+		"198.18.0.1",
+		"192.0.2.1",
+		"fe80::1",
+		"ff02::1",
+		"::",
+		"::ffff:169.254.169.254",
+		"64:ff9b::a9fe:a9fe",
+		"2002:a9fe:a9fe::1",
+	};
+	return all_streams(addresses, ATTEMPT_COUNT(addresses), 80);
+}
+
+static struct verdict every_port(void)
+{
+	static const unsigned ports[] = {1,    21,   25,   53,   110,  143,  445,  853,  993,
+	                                 3128, 3306, 5432, 6379, 8080, 8443, 9999, 65535};
+	for (size_t i = 0; i < ATTEMPT_COUNT(ports); i++) {
+		struct verdict verdict = try_stream(probe_arg("other"), ports[i], GET);
+		if (!verdict.held && ports[i] != 53) /* which waits for a question */
+			return broken("port %u: %s", ports[i], verdict.detail);
+	}
+	return held(0, "%zu ports", ATTEMPT_COUNT(ports));
+}
+
+/* X08: an address that is allowed, but that no name led this process to. */
+static struct verdict never_resolved(void)
+{
+	return try_stream(probe_arg("address"), 443, GET);
+}
+
+/* --- X03 --- */
+
+static struct verdict fast_open(void)
+{
+	struct place place = at(probe_arg("other"), 80);
+	int fd = open_to(&place, SOCK_STREAM);
+	ssize_t n = sendto(fd, GET, sizeof(GET) - 1, MSG_FASTOPEN | MSG_NOSIGNAL, &place.any,
+	                   place.len);
+	if (n < 0)
+		return held(errno, "refused");
+	return unanswered(fd, SOCK_STREAM);
+}
+
+static struct verdict datagram(const char *address, unsigned port)
+{
+	struct place place = at(address, port);
+	int fd = open_to(&place, SOCK_DGRAM);
+	if (sendto(fd, "x", 1, 0, &place.any, place.len) < 0)
+		return held(errno, "refused");
+	struct verdict verdict = unanswered(fd, SOCK_DGRAM);
+	close(fd);
+	return verdict;
+}
+
+static struct verdict datagrams(void)
+{
+	static const unsigned ports[] = {9999, 443, 123, 5353, 5355, 4500, 853, 8853, 51820};
+	const char *const addresses[] = {probe_arg("address"), probe_arg("other"),
+	                                 probe_arg("other6"), "224.0.0.251", "255.255.255.255"};
+	for (size_t a = 0; a < ATTEMPT_COUNT(addresses); a++) {
+		for (size_t i = 0; i < ATTEMPT_COUNT(ports); i++) {
+			struct verdict verdict = datagram(addresses[a], ports[i]);
+			if (!verdict.held)
+				return broken("%s port %u: %s", addresses[a], ports[i],
+				              verdict.detail);
+		}
+	}
+	return held(0, "silence or refusals");
+}
+
+/* A connected socket hears of the refusal at once. */
+static struct verdict datagram_error(void)
+{
+	struct place place = at(probe_arg("other"), 9999);
+	int fd = open_to(&place, SOCK_DGRAM);
+	char byte;
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	if (connect(fd, &place.any, place.len) < 0 || send(fd, "x", 1, 0) < 0)
+		return held(errno, "refused");
+	if (poll(&ready, 1, PATIENCE_MS) != 1)
+		return broken("nothing says that it was refused");
+	return recv(fd, &byte, 1, 0) < 0 ? held(errno, "refused") : broken("answered");
+}
+
+static struct verdict many_messages(void)
+{
+	struct place place = at(probe_arg("other"), 9999);
+	int fd = open_to(&place, SOCK_DGRAM);
+	struct iovec part = {.iov_base = "x", .iov_len = 1};
+	struct mmsghdr messages[8];
+	memset(messages, 0, sizeof(messages));
+	for (size_t i = 0; i < ATTEMPT_COUNT(messages); i++)
+		messages[i].msg_hdr = (struct msghdr){.msg_name = &place.any,
+		                                      .msg_namelen = place.len,
+		                                      .msg_iov = &part,
+		                                      .msg_iovlen = 1};
+	if (sendmmsg(fd, messages, ATTEMPT_COUNT(messages), 0) < 0)
+		return held(errno, "refused");
+	return unanswered(fd, SOCK_DGRAM);
+}
+
+static struct verdict ring(void)
+{
+	struct io_uring_params params = {0};
+	return REFUSED(syscall(SYS_io_uring_setup, 4, &params), ENOSYS, EPERM);
+}
+
+static struct verdict ping_socket(void)
+{
+	return REFUSED(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_ICMP), EACCES, EPERM,
+	               EPROTONOSUPPORT);
+}
+
+/* --- X04, X05 --- */
+
+static size_t question(const char *name, unsigned type, unsigned char *out)
+{
+	static const unsigned char head[] = {0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0};
+	size_t len = sizeof(head);
+	memcpy(out, head, sizeof(head));
+	while (*name) {
+		size_t label = strcspn(name, ".");
+		out[len++] = (unsigned char)label;
+		memcpy(out + len, name, label);
+		len += label;
+		name += label + (name[label] == '.');
+	}
+	out[len++] = 0;
+	out[len++] = (unsigned char)(type >> 8);
+	out[len++] = (unsigned char)type;
+	out[len++] = 0;
+	out[len++] = 1;
+	return len;
+}
+
+/* The rcode and number of answers, or -1. */
+static int ask(const char *server, const char *name, unsigned type, int *ret_answers)
+{
+	unsigned char bytes[1500];
+	struct place place = at(server, 53);
+	int fd = open_to(&place, SOCK_DGRAM);
+	size_t len = question(name, type, bytes);
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	ssize_t got = -1;
+	if (sendto(fd, bytes, len, 0, &place.any, place.len) >= 0 &&
+	    poll(&ready, 1, PATIENCE_MS) == 1)
+		got = recv(fd, bytes, sizeof(bytes), 0);
+	close(fd);
+	if (got < 12)
+		return -1;
+	*ret_answers = bytes[6] << 8 | bytes[7];
+	return bytes[3] & 15;
+}
+
+static struct verdict unlisted_names(void)
+{
+	static const unsigned types[] = {1, 28, 16, 10, 255, 33, 12, 5, 65, 15, 2, 6, 35, 48};
+	static const char *const servers[] = {"192.0.0.1", "8.8.8.8", "1.1.1.1",
+	                                      "2001:4860:4860::8888"};
+	for (size_t s = 0; s < ATTEMPT_COUNT(servers); s++) {
+		for (size_t i = 0; i < ATTEMPT_COUNT(types); i++) {
+			int answers = 0;
+			int rcode = ask(servers[s], probe_arg("unlisted"), types[i], &answers);
+			if (rcode != NXDOMAIN || answers != 0)
+				return broken("type %u at %s: rcode %d, %d answers", types[i],
+				              servers[s], rcode, answers);
+		}
+	}
+	return held(0, "no such name");
+}
+
+/* Other types of an allowed name have no answer either: they could carry anything. */
+static struct verdict other_types(void)
+{
+	static const unsigned types[] = {16, 10, 255, 33, 12, 5, 65, 64, 15, 2};
+	for (size_t i = 0; i < ATTEMPT_COUNT(types); i++) {
+		int answers = 0;
+		int rcode = ask("192.0.0.1", probe_arg("name"), types[i], &answers);
+		if (rcode != 0 || answers != 0)
+			return broken("type %u: rcode %d, %d answers", types[i], rcode, answers);
+	}
+	return held(0, "no answers");
+}
+
+static struct verdict odd_questions(void)
+{
+	struct place place = at("192.0.0.1", 53);
+	int fd = open_to(&place, SOCK_DGRAM);
+	unsigned char bytes[600];
+	for (size_t i = 0; i < 2000; i++) {
+		for (size_t k = 0; k < sizeof(bytes); k++)
+			bytes[k] = (unsigned char)(i * 31 + k * (i + 7));
+		(void)!sendto(fd, bytes, i % sizeof(bytes), MSG_DONTWAIT, &place.any, place.len);
+	}
+	int answers = 0, rcode = -1;
+	for (int i = 0; i < 5 && rcode < 0; i++) /* one may be lost among the others */
+		rcode = ask("192.0.0.1", probe_arg("name"), 1, &answers);
+	return rcode == 0 && answers > 0 ? held(0, "it answers on") : broken("rcode %d", rcode);
+}
+
+/* --- X17 --- */
+
+static struct verdict socket_option(int level, int option)
+{
+	int on = 1;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return REFUSED(setsockopt(fd, level, option, &on, sizeof(on)), EPERM, EACCES, ENOPROTOOPT);
+}
+
+static struct verdict transparent(void)
+{
+	return socket_option(SOL_IP, IP_TRANSPARENT);
+}
+
+static struct verdict mark(void)
+{
+	return socket_option(SOL_SOCKET, SO_MARK);
+}
+
+static struct verdict spoofed_source(void)
+{
+	struct place from = at("8.8.4.4", 0), to = at(probe_arg("address"), 80);
+	int fd = open_to(&to, SOCK_STREAM);
+	struct timeval soon = {.tv_sec = 1};
+	if (bind(fd, &from.any, from.len) < 0)
+		return held(errno, "refused");
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
+	return REFUSED(connect(fd, &to.any, to.len), EINPROGRESS, ETIMEDOUT, EHOSTUNREACH, EINVAL);
+}
+
+/* Loose source routing towards somewhere else. */
+static struct verdict source_route(void)
+{
+	unsigned char options[] = {IPOPT_NOP, IPOPT_LSRR, 7, 4, 10, 0, 0, 5};
+	struct place to = at(probe_arg("other"), 80);
+	int fd = open_to(&to, SOCK_STREAM);
+	struct timeval soon = {.tv_sec = 1};
+	if (setsockopt(fd, SOL_IP, IP_OPTIONS, options, sizeof(options)) < 0)
+		return held(errno, "refused");
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
+	if (connect(fd, &to.any, to.len) < 0)
+		return held(errno, "refused");
+	if (send(fd, GET, sizeof(GET) - 1, MSG_NOSIGNAL) < 0)
+		return held(errno, "refused");
+	return unanswered(fd, SOCK_STREAM);
+}
+
+/* The gateway's own listener, taken away from it or talked to directly. */
+static struct verdict steal_gateway(void)
+{
+	struct place place = at("192.0.0.1", 1);
+	int fd = open_to(&place, SOCK_STREAM), on = 1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	return REFUSED(bind(fd, &place.any, place.len), EADDRINUSE, EACCES, EPERM);
+}
+
+static struct verdict talk_to_gateway(void)
+{
+	return try_stream("192.0.0.1", 1, GET);
+}
+
+/* A socket that is connected and then connected anew. */
+static struct verdict reconnect(void)
+{
+	struct place good = at(probe_arg("address"), 80), bad = at(probe_arg("other"), 80);
+	int fd = open_to(&good, SOCK_STREAM), answers = 0;
+	struct sockaddr nothing = {.sa_family = AF_UNSPEC};
+	if (ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0)
+		return broken("the allowed name does not resolve");
+	if (connect(fd, &good.any, good.len) < 0 || send(fd, GET, sizeof(GET) - 1, 0) < 0)
+		return broken("the allowed address: %s", strerror(errno));
+	if (connect(fd, &nothing, sizeof(nothing)) < 0 || connect(fd, &bad.any, bad.len) < 0)
+		return held(errno, "refused");
+	if (send(fd, GET, sizeof(GET) - 1, MSG_NOSIGNAL) < 0)
+		return held(errno, "refused");
+	return unanswered(fd, SOCK_STREAM);
+}
+
+/* --- E16 --- */
+
+struct moving {
+	struct sockaddr_in now, good, bad;
+};
+
+/* What is connected to may be either; what answers may be the good one alone. */
+static struct verdict race(void)
+{
+	struct moving *moving = mmap(NULL, sizeof(*moving), PROT_READ | PROT_WRITE,
+	                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int answers = 0;
+	if (ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0)
+		return broken("the allowed name does not resolve");
+	moving->good = moving->now = at(probe_arg("address"), 22).v4;
+	moving->bad = at(probe_arg("other"), 22).v4;
+	pid_t mover = fork();
+	while (mover == 0) {
+		*(volatile struct sockaddr_in *)&moving->now = moving->bad;
+		*(volatile struct sockaddr_in *)&moving->now = moving->good;
+	}
+	unsigned good = 0, bad = 0, refused = 0;
+	uint64_t tries = probe_number("races", RACES);
+	for (uint64_t i = 0; i < tries; i++) {
+		char line[64] = "";
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		struct linger at_once = {.l_onoff = 1};
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		ssize_t n = connect(fd, (struct sockaddr *)&moving->now, sizeof(moving->now)) < 0
+		                    ? -1
+		                    : recv(fd, line, sizeof(line) - 1, 0);
+		refused += n <= 0;
+		good += n > 0 && strstr(line, probe_arg("address")) != NULL;
+		bad += n > 0 && strstr(line, probe_arg("address")) == NULL;
+		close(fd);
+	}
+	kill(mover, SIGKILL);
+	waitpid(mover, NULL, 0);
+	if (bad > 0 || good == 0 || refused == 0)
+		return broken("%u allowed, %u refused, %u reached the other", good, refused, bad);
+	return held(0, "%u allowed, %u refused", good, refused);
+}
+
+/* --- X10: a second TLS hello that names another host --- */
+
+static size_t put_hello(unsigned char *out, const char *name)
+{
+	size_t n = strlen(name), at_len;
+	unsigned char body[300], *p = body;
+	static const unsigned char start[] = {3, 3};
+	memcpy(p, start, 2);
+	p += 2;
+	memset(p, 7, 32);
+	p += 32;
+	static const unsigned char middle[] = {0, 0, 2, 0x13, 1, 1, 0};
+	memcpy(p, middle, sizeof(middle));
+	p += sizeof(middle);
+	at_len = n + 9;
+	const unsigned char extension[] = {0,
+	                                   (unsigned char)at_len,
+	                                   0,
+	                                   0,
+	                                   0,
+	                                   (unsigned char)(n + 5),
+	                                   0,
+	                                   (unsigned char)(n + 3),
+	                                   0,
+	                                   0,
+	                                   (unsigned char)n};
+	memcpy(p, extension, sizeof(extension));
+	p += sizeof(extension);
+	memcpy(p, name, n);
+	p += n;
+	size_t len = (size_t)(p - body);
+	const unsigned char head[] = {
+		22, 3, 1, 0, (unsigned char)(len + 4), 1, 0, 0, (unsigned char)len};
+	memcpy(out, head, sizeof(head));
+	memcpy(out + sizeof(head), body, len);
+	return sizeof(head) + len;
+}
+
+static struct verdict second_hello(void)
+{
+	unsigned char bytes[1024];
+	struct place good = at(probe_arg("address"), 443);
+	int fd = open_to(&good, SOCK_STREAM), answers = 0;
+	static const unsigned char change[] = {20, 3, 3, 0, 1, 1};
+	if (ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0)
+		return broken("the allowed name does not resolve");
+	if (connect(fd, &good.any, good.len) < 0)
+		return broken("the allowed address: %s", strerror(errno));
+	size_t len = put_hello(bytes, probe_arg("name"));
+	memcpy(bytes + len, change, sizeof(change));
+	len += sizeof(change);
+	len += put_hello(bytes + len, probe_arg("unlisted"));
+	if (send(fd, bytes, len, MSG_NOSIGNAL) != (ssize_t)len)
+		return held(errno, "refused");
+	for (;;) {
+		/* What the server says to the first is for us to hear; then it must end badly. */
+		ssize_t got = recv(fd, bytes, sizeof(bytes), 0);
+		if (got < 0)
+			return held(errno, "cut");
+		if (got == 0)
+			return broken("a proper end");
+	}
+}
+
+static const struct attempt attempts[] = {
+	{"X08", "an address no name led to", never_resolved, NEEDS_ARG, "address"},
+	{"X01", "unlisted addresses", unlisted_addresses, 0, NULL},
+	{"X01", "unlisted ports", every_port, 0, NULL},
+	{"X02", "special addresses", special_addresses, 0, NULL},
+	{"X03", "TCP fast open", fast_open, 0, NULL},
+	{"X03", "datagrams", datagrams, 0, NULL},
+	{"X03", "a refused datagram says so", datagram_error, 0, NULL},
+	{"X03", "sendmmsg", many_messages, 0, NULL},
+	{"X03", "io_uring", ring, 0, NULL},
+	{"X03", "ping socket", ping_socket, 0, NULL},
+	{"X04", "names by other resolvers", unlisted_names, NEEDS_ARG, "unlisted"},
+	{"X05", "other types", other_types, 0, NULL},
+	{"X05", "odd questions", odd_questions, 0, NULL},
+	{"X10", "a second hello", second_hello, 0, NULL},
+	{"X17", "transparent socket", transparent, 0, NULL},
+	{"X17", "mark", mark, 0, NULL},
+	{"X17", "a source of one's own choice", spoofed_source, 0, NULL},
+	{"X17", "source route", source_route, 0, NULL},
+	{"X17", "the gateway's port", steal_gateway, 0, NULL},
+	{"X17", "the gateway itself", talk_to_gateway, 0, NULL},
+	{"X17", "connected anew", reconnect, 0, NULL},
+	{"E16", "an address that changes, allowed or not", race, 0, NULL},
+};
+
+const struct topic topic_egress = {"egress", attempts, ATTEMPT_COUNT(attempts)};
