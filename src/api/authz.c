@@ -8,6 +8,7 @@
 #include "api/record.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/opt.h"
 #include "base/str.h"
 #include "http/request.h"
@@ -350,7 +351,7 @@ static int choose_runtime(struct api *api, const struct caller *caller,
 	static const char *const have[] = {"native", NULL};
 	struct team team = {0};
 	struct trust_ask ask = {.trust = TRUST_SIGNED, .wanted = spec->runtime, .have = have};
-	const char *chosen;
+	const char *chosen = NULL;
 	int r;
 
 	if (!api->has_floors && !profile->trust_floor)
@@ -370,11 +371,12 @@ int authz_spec(struct api *api, const struct caller *caller, uint64_t ticket, co
                struct spec *ret, struct err *err)
 {
 	const char *name = json_string_value(json_object_get(body, "profile"));
-	const struct profile *profile;
+	const struct profile *profile = NULL;
 
 	if (authz_profile(api, caller, name ? name : "default", &profile, err) < 0 ||
 	    decode_spec(body, api->config, ret, err) < 0)
 		return -1;
+	must(profile);
 	spec_set(&ret->owner, caller->principal.text);
 	spec_set(&ret->team, caller->team.text);
 	if (choose_runtime(api, caller, profile, ret, err) < 0 ||

@@ -221,6 +221,7 @@ static int by_key(struct identify *identify, struct request *request, const char
 		return err_set(err, ERR_UNAUTHORIZED, "the key is not valid");
 	if (find_key(identify->api, text, &key, err) < 0)
 		return -1;
+	must(key);
 	note_use(identify, &key->id);
 	request_set_tag(request, key->id.text);
 	if (key->expires_ms)
@@ -346,6 +347,7 @@ int identify_caller(struct api *api, struct request *request, struct caller **re
 		            "a key is needed: Authorization: Bearer sk_live_…");
 	if (r < 0)
 		return refuse_stranger(identify, request, err);
+	must(caller);
 	if (caller != identify->local) {
 		wait_ms = limiter_take(identify->known,
 		                       caller->credential.text[0] ? caller->credential.text

@@ -120,7 +120,7 @@ static void take_lists(struct demand *demand, struct capability *capability)
 				strings_add(&to->items, from->items[j]);
 		}
 		if (from->count > 0)
-			memcpy((char *)&demand->wish + lists[i].in_wish, &to, sizeof(to));
+			*(const struct allowed **)((char *)&demand->wish + lists[i].in_wish) = to;
 	}
 }
 
