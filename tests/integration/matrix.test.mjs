@@ -89,6 +89,12 @@ POST /webhooks/{webhook}/rotate: webhooks:write
 POST /webhooks/{webhook}/test: webhooks:write
 GET /webhooks/{webhook}/deliveries: webhooks:read
 POST /webhooks/{webhook}/deliveries/{delivery}/redeliver: webhooks:write
+GET /services: secrets:read
+POST /services: secrets:write
+GET /services/{service}: secrets:read
+PATCH /services/{service}: secrets:write
+DELETE /services/{service}: secrets:write
+POST /services/{service}/test: secrets:write
 GET /keys: keys:read
 POST /keys: keys:write
 GET /keys/{key}: keys:read
@@ -150,7 +156,7 @@ describe('every route and every caller', () => {
 	const cloche = withDaemon({ before, after }, { listen: '127.0.0.1:0', config: '[sandboxes.default]\npool = 0\n[server]\nrate_limit = 0\n' });
 	const callers = {};
 	let document, nobody, stranger;
-	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', approval: 'ap_00000000000000000000' };
+	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', service: 'nosuch', approval: 'ap_00000000000000000000' };
 	const fill = (route, more = {}) => route.replace(/\{(\w+)\}/g, (_, name) => ({ ...objects, ...more })[name]);
 	const operation = ({ method, route }) => document.paths[route.startsWith('//') ? route.slice(1) : `/api/v1${route}`]?.[method.toLowerCase()];
 
