@@ -14,7 +14,7 @@ struct kind {
 };
 
 struct flood {
-	struct kind kinds[FLOOD_KINDS];
+	struct kind kinds[FLOOD_KINDS + 1]; /* the last is for what found no place */
 	size_t used;
 	size_t counting; /* kinds with counted rows */
 };
@@ -36,7 +36,7 @@ void flood_free(struct flood *flood)
 {
 	if (!flood)
 		return;
-	for (size_t i = 0; i < FLOOD_KINDS; i++)
+	for (size_t i = 0; i < ARRAY_LEN(flood->kinds); i++)
 		audit_row_done(&flood->kinds[i].first);
 	mem_freep(&flood);
 }
@@ -79,7 +79,20 @@ static struct kind *find(struct flood *flood, const char *name, uint64_t now_ms)
 	return free_one;
 }
 
-bool flood_admit(struct flood *flood, const char *name, const struct audit_row *row,
+/* Where kinds that found no place are counted together. */
+static struct kind *shared(struct flood *flood, uint64_t now_ms)
+{
+	struct kind *kind = &flood->kinds[FLOOD_KINDS];
+
+	if (!kind->name[0]) {
+		kind->name[0] = '*';
+		kind->since_ms = now_ms;
+		flood->used++;
+	}
+	return kind;
+}
+
+bool flood_admit(struct flood *flood, const char *name, const struct audit_row *row, bool may_share,
                  uint64_t now_ms)
 {
 	char cut[NAME];
@@ -87,9 +100,10 @@ bool flood_admit(struct flood *flood, const char *name, const struct audit_row *
 
 	(void)snprintf(cut, sizeof(cut), "%s", name); /* long ones share a kind */
 	kind = find(flood, cut, now_ms);
-	/* Too many kinds at once: each row is recorded rather than lost. */
-	if (!kind)
+	if (!kind && !may_share)
 		return true;
+	if (!kind)
+		kind = shared(flood, now_ms);
 	if (is_over(kind, now_ms) && kind->counted == 0) {
 		kind->since_ms = now_ms;
 		kind->seen = 0;
@@ -107,7 +121,7 @@ bool flood_admit(struct flood *flood, const char *name, const struct audit_row *
 
 void flood_sweep(struct flood *flood, uint64_t now_ms, bool all, flood_each each, void *ctx)
 {
-	for (size_t i = 0; i < FLOOD_KINDS && flood->counting > 0; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(flood->kinds) && flood->counting > 0; i++) {
 		struct kind *kind = &flood->kinds[i];
 
 		if (kind->counted == 0 || (!all && !is_over(kind, now_ms)))

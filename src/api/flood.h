@@ -14,8 +14,10 @@ struct flood;
 
 struct flood *flood_new(void);
 void flood_free(struct flood *flood);
-/* Whether the row (of a kind with this name) is to be recorded; if not, it was counted. */
-bool flood_admit(struct flood *flood, const char *name, const struct audit_row *row,
+/* Whether the row (of a kind with this name) is to be recorded; if not, it was counted. When there
+ * are too many kinds at once, rows that may share one are counted together, whatever their names;
+ * all others are recorded one by one. */
+bool flood_admit(struct flood *flood, const char *name, const struct audit_row *row, bool may_share,
                  uint64_t now_ms);
 /* Calls `each` with a summary of each kind whose window is over (or of all) and of which rows were
  * counted: the first counted one, with their number. */

@@ -120,7 +120,8 @@ void record_denial(struct api *api, const struct request *request, const struct 
 		mem_printf("deny %s %s", caller ? caller->principal.text : "nobody", source);
 
 	row.verdict = AUDIT_DENY;
-	if (flood_admit(api->record->flood, kind, &row, io_boot_ms()))
+	/* Nobody, from ever other addresses, is one flood in the end. */
+	if (flood_admit(api->record->flood, kind, &row, caller == NULL, io_boot_ms()))
 		store_audit(api->store, &row);
 	arm(api->record);
 }
@@ -133,7 +134,7 @@ void record_action(struct call *call, const char *object, const char *rule)
 	auto_free char *kind = mem_printf("%s %s %s", call->route->name, object ? object : "",
 	                                  caller->principal.text);
 
-	if (flood_admit(api->record->flood, kind, &row, io_boot_ms()))
+	if (flood_admit(api->record->flood, kind, &row, false, io_boot_ms()))
 		store_audit(api->store, &row);
 	arm(api->record);
 }

@@ -118,9 +118,9 @@ TEST(a_flood_is_counted_not_lost)
 	uint64_t recorded = 0;
 
 	for (int i = 0; i < 1000; i++)
-		recorded += flood_admit(flood, "deny a", &row, 1000);
+		recorded += flood_admit(flood, "deny a", &row, false, 1000);
 	CHECK_INT(recorded, FLOOD_ROWS);
-	CHECK(flood_admit(flood, "deny b", &row, 1000));
+	CHECK(flood_admit(flood, "deny b", &row, false, 1000));
 	CHECK(flood_has_counted(flood));
 	flood_sweep(flood, 1000 + FLOOD_MS - 1, false, on_summary, NULL);
 	CHECK_INT(summaries, 0);
@@ -129,7 +129,7 @@ TEST(a_flood_is_counted_not_lost)
 	CHECK_INT(recorded + summarised, 1000);
 	CHECK(!flood_has_counted(flood));
 	/* After that, the first few count again. */
-	CHECK(flood_admit(flood, "deny a", &row, 2000 + FLOOD_MS));
+	CHECK(flood_admit(flood, "deny a", &row, false, 2000 + FLOOD_MS));
 	flood_free(flood);
 }
 
@@ -140,7 +140,7 @@ TEST(a_quiet_kind_starts_a_new_window)
 
 	for (int window = 0; window < 5; window++) {
 		for (int i = 0; i < FLOOD_ROWS; i++)
-			CHECK(flood_admit(flood, "a", &row, (uint64_t)window * FLOOD_MS));
+			CHECK(flood_admit(flood, "a", &row, false, (uint64_t)window * FLOOD_MS));
 	}
 	CHECK(!flood_has_counted(flood));
 	flood_free(flood);
@@ -157,9 +157,28 @@ TEST(many_kinds_lose_nothing)
 	summarised = 0;
 	for (int i = 0; i < 200000; i++) {
 		(void)snprintf(name, sizeof(name), "deny %d", i % 3000);
-		recorded += flood_admit(flood, name, &row, 5);
+		recorded += flood_admit(flood, name, &row, false, 5);
 	}
 	flood_sweep(flood, 5, true, on_summary, NULL);
 	CHECK_INT(recorded + summarised, 200000);
+	flood_free(flood);
+}
+
+/* Nobody from a hundred thousand addresses: few rows, and the right number. */
+TEST(many_strangers_are_one_flood)
+{
+	struct flood *flood = flood_new();
+	struct audit_row row = {.action = (char *)"x"};
+	uint64_t recorded = 0;
+	char name[40];
+
+	summarised = 0;
+	for (int i = 0; i < 100000; i++) {
+		(void)snprintf(name, sizeof(name), "deny nobody %d", i);
+		recorded += flood_admit(flood, name, &row, true, 5);
+	}
+	CHECK(recorded <= FLOOD_KINDS + FLOOD_ROWS);
+	flood_sweep(flood, 5, true, on_summary, NULL);
+	CHECK_INT(recorded + summarised, 100000);
 	flood_free(flood);
 }
