@@ -53,7 +53,7 @@ async function box(held, network, more = {}) {
 	};
 	/** Waits for a decision that has these members. */
 	const decided = (wanted) =>
-		until(async () => (await decisions()).find((one) => Object.entries(wanted).every(([key, value]) => one[key] === value)), `a decision ${JSON.stringify(wanted)}`, 5000);
+		until(async () => (await decisions()).find((one) => Object.entries(wanted).every(([key, value]) => one[key] === value)), `a decision ${JSON.stringify(wanted)}`, 10000);
 	net.clear();
 	return { id, sh, decisions, decided, set: (body) => cloche.get('PUT', `/sandboxes/${id}/network`, body) };
 }
@@ -330,13 +330,69 @@ describe('network policy', { skip: needsRoot }, () => {
 		await until(async () => (await look(stays)).state === 'ended', 'everything ends', 5000);
 	});
 
+	test('each connection is decided by one policy, however fast they change', async () => {
+		const { cloche, net } = held;
+		const some = await box(held, 'none', { allow: ['example.test'] });
+		const loop = await cloche.get('POST', `/sandboxes/${some.id}/execs`, {
+			background: true,
+			shell: `node -e '
+				const net = require("net"); const dns = require("dns"); let on = true;
+				const again = (host) => { if (on) { const s = net.connect(22, host); const next = () => { s.destroy(); setImmediate(again, host); }; s.on("data", next).on("error", () => setTimeout(next, 2)); } };
+				for (const host of ["example.test", "other.test"]) for (let i = 0; i < 4; i++) again(host);
+				setTimeout(() => process.exit(0), 6000);'`,
+		});
+		const rules = new Map([[1, 'example.test']]);
+		for (let i = 0; i < 20; i++) {
+			const host = i % 2 ? 'example.test' : 'other.test';
+			const { generation } = (await some.set({ network: 'none', allow: [host] })).policy ?? (await cloche.get('GET', `/sandboxes/${some.id}/network`)).policy;
+			rules.set(generation, host);
+		}
+		await until(async () => (await cloche.get('GET', `/sandboxes/${some.id}/execs/${loop.id}`)).state === 'ended', 'the loop ends', 20000);
+		const allowed = (await some.decisions()).filter((one) => one.verdict === 'allow');
+		assert.ok(new Set(allowed.map((one) => one.host)).size === 2, 'both were reached in turn');
+		for (const one of allowed) assert.equal(one.host, rules.get(one.generation), JSON.stringify(one));
+		assert.deepEqual(net.left().filter((row) => !/^tcp (93\.184\.216|2606:2800:220:1:):?\.?3[45] 22$/.test(row)), []);
+	});
+
+	test('a flood of one sandbox is bounded, and its neighbour does not feel it', async () => {
+		const { cloche } = held;
+		const [noisy, quiet] = [await box(held, 'none', { allow: ['example.test'] }), await box(held, 'none', { allow: ['example.test'] })];
+		const flood = await cloche.get('POST', `/sandboxes/${noisy.id}/execs`, {
+			background: true,
+			shell: `node -e '
+				const net = require("net"); const dgram = require("dgram"); let open = 0, n = 0;
+				const udp = dgram.createSocket("udp4");
+				setInterval(() => { for (let i = 0; i < 50; i++) udp.send("x", 1 + (n++ % 60000), "93.184.216.35"); }, 5);
+				const dial = () => { if (open < 1500) { open++; const s = net.connect(22, "93.184.216.34"); s.on("error", () => {}).on("close", () => { open--; setTimeout(dial, 5); }); } };
+				require("dns").lookup("example.test", () => { for (let i = 0; i < 1500; i++) setTimeout(dial, i); });
+				setTimeout(() => process.exit(0), 8000);'`,
+		});
+		await noisy.decided({ verdict: 'deny', rule: 'the sandbox has too many connections' });
+		for (let i = 0; i < 5; i++) assert.equal((await quiet.sh(`${CURL} https://example.test/`)).code, 0);
+		await until(async () => (await cloche.get('GET', `/sandboxes/${noisy.id}/execs/${flood.id}`)).state === 'ended', 'the flood ends', 20000);
+		const events = await noisy.decisions();
+		assert.ok(events.length < 700, `${events.length} events of a flood`);
+		assert.equal((await noisy.sh(`${CURL} https://example.test/`)).code, 0);
+	});
+
+	test('no sandbox reaches another', async () => {
+		const { cloche } = held;
+		const [one, two] = [await box(held, 'full'), await box(held, 'full')];
+		await cloche.get('POST', `/sandboxes/${one.id}/execs`, { background: true, shell: `node -e 'require("net").createServer((s) => s.end("mine")).listen(8081, "0.0.0.0"); setTimeout(() => {}, 30000)'` });
+		await until(async () => (await one.sh(`node -e 'require("net").connect(8081, "192.0.0.2").on("data", (d) => console.log(String(d))).on("error", () => {})'`)).stdout === 'mine\n', 'it listens');
+		for (const host of ['192.0.0.2', '127.0.0.1', '93.184.1.2', '[fd00:c10c:e::2]']) assert.notEqual((await two.sh(`${CURL} -m 5 -g http://${host}:8081/`)).code, 0, host);
+	});
+
 	test('bytes are metered and capped', async () => {
 		const { cloche } = held;
 		await cloche.get('POST', '/environments', { name: 'thin', level: 'custom', allowedDomains: ['example.test'], egressBytes: 5000000 });
 		const some = await box(held, 'thin');
 		const send = (bytes) => `head -c ${bytes} /dev/zero | ${CURL} -T - https://example.test/`;
 		assert.match((await some.sh(send(1000000))).stdout, /"bytes":1000000/);
-		await some.sh('rm -f /tmp/x; for i in 1 2 3 4; do (' + send(3000000) + ') & done; wait');
+		await some.sh(`node -e '
+			const fs = require("fs"), https = require("https"); let left = 200;
+			const done = () => { if (--left === 0) process.exit(0); };
+			for (let i = 0; i < 200; i++) { const r = https.request({ host: "example.test", method: "PUT", ca: fs.readFileSync("/tmp/ca.pem"), agent: false }, (a) => a.resume().on("end", done)); r.on("error", done); r.end(Buffer.alloc(200000)); }'`, { timeoutMs: 60000 });
 		const { meters } = await cloche.get('GET', `/sandboxes/${some.id}`);
 		const info = await cloche.get('GET', `/sandboxes/${some.id}/network`);
 		const row = info.hosts.find((one) => one.host === 'example.test' && one.port === 443);
