@@ -47,7 +47,7 @@ int remote_parse(const char *url, struct remote *ret, struct err *err)
 	size_t port_len = *rest == ':' ? strcspn(rest + 1, "/") : 0;
 	auto_free char *port_text = mem_strndup(rest + (*rest == ':'), port_len);
 
-	if (len == 0 || len >= sizeof(remote.host))
+	if (len == 0 || len >= sizeof(remote.host) || (is_bracketed && at[len] != ']'))
 		return refuse(url, err);
 	memcpy(remote.host, at, len);
 	if (*rest == ':' && (str_to_u64(port_text, &port) < 0 || port == 0 || port > UINT16_MAX))

@@ -167,6 +167,25 @@ describe('keys', () => {
 		await caller.expect(401, 'GET', '/me');
 	});
 
+	test('a hundred keys below one, and what flows with them, end within two seconds', async () => {
+		const parent = await cloche.key({ name: 'root of many' });
+		const caller = await cloche.as(parent.secret);
+		const children = await Promise.all(Array.from({ length: 100 }, (_, i) => caller.expect(201, 'POST', '/keys', { name: `child ${i}` })));
+		const streams = await Promise.all(
+			children.map(async ({ secret }) => (await cloche.as(secret)).stream('GET', '/events', { headers: { accept: 'text/event-stream' } })),
+		);
+		for (const stream of streams) {
+			assert.equal(stream.statusCode, 200);
+			stream.resume();
+		}
+		const ends = streams.map((stream) => new Promise((resolve) => stream.on('close', resolve)));
+		const begun = Date.now();
+		await cloche.get('DELETE', `/keys/${parent.id}`);
+		await Promise.all(ends);
+		assert.ok(Date.now() - begun < 2000, `${Date.now() - begun} ms`);
+		for (const { secret } of children.slice(0, 5)) await (await cloche.as(secret)).expect(401, 'GET', '/me');
+	});
+
 	test('two Authorization headers are one too many', async () => {
 		const key = await cloche.key({ name: 'double' });
 		const { host, port } = await cloche.tcp();
