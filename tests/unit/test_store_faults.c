@@ -228,7 +228,7 @@ TEST(a_full_disk_is_named_and_passes)
 	fail_each_step(SQLITE_FULL, true, ERR_NO_SPACE);
 }
 
-TEST(every_failed_step_of_opening_is_clean_and_passes)
+TEST_WITHIN(every_failed_step_of_opening_is_clean_and_passes, 120)
 {
 	const char *vfs = store_vfs_setup();
 	struct store *store = NULL;
