@@ -4,7 +4,7 @@ import http from 'node:http';
 import net from 'node:net';
 import { after, before, describe, test } from 'node:test';
 
-import { Daemon, run, until, withDaemon } from './lib.mjs';
+import { Daemon, isRoot, ordinaryUser, run, until, withDaemon } from './lib.mjs';
 
 const CONFIG = '[sandboxes.default]\npool = 0\n[scopes]\ncontacts = "people we know"\n';
 
@@ -310,6 +310,19 @@ describe('the listener', () => {
 			const { port } = await daemon.tcp();
 			const answer = await new Promise((resolve) => http.get({ host: '127.0.0.1', port, path: '/api/v1/health' }, resolve));
 			assert.equal(answer.statusCode, 200);
+		} finally {
+			await daemon.stop();
+		}
+	});
+
+	test('an ordinary user has it, too, and is the operator', { skip: !isRoot && 'needs root to become somebody else' }, async () => {
+		const daemon = await Daemon.start({ user: ordinaryUser, listen: '127.0.0.1:0' });
+		try {
+			const me = await daemon.json(['whoami']);
+			assert.equal(me.operator, true);
+			const key = await daemon.json(['key', 'create', 'mine']);
+			await (await daemon.as(key.secret)).expect(200, 'GET', '/me');
+			await (await daemon.as()).expect(401, 'GET', '/me');
 		} finally {
 			await daemon.stop();
 		}
