@@ -22,6 +22,7 @@
 
 struct engine;
 struct exec_watch;
+struct request;
 
 typedef void (*engine_on_done)(const struct err *err, void *ctx);
 /* The object is NULL on failure. */
@@ -190,6 +191,9 @@ struct engine_ops {
 	void (*approval_answer)(struct engine *engine, const char *id,
 	                        const struct approval_answer *answer, engine_on_done on_done,
 	                        void *ctx);
+	/* Answers the request from a port inside; target is path and query there. */
+	void (*serve_port)(struct engine *engine, const char *sandbox, uint16_t port,
+	                   struct request *request, const char *target);
 	/* By id, or by name in that team. The caller frees *ret. ERR_NOT_FOUND. */
 	int (*service_get)(struct engine *engine, const char *team, const char *name,
 	                   struct service **ret, struct err *err);

@@ -43,8 +43,9 @@ static bool segment_fits(const char *pattern, size_t want, const char *path, siz
 }
 
 /* Whether path fits the pattern; fills params when asked for. */
-static bool matches(const char *pattern, const char *path, char *params[ROUTE_PARAMS])
+static bool matches(const struct route *route, const char *path, char *params[ROUTE_PARAMS])
 {
+	const char *pattern = route->path;
 	size_t count = 0;
 
 	while (*pattern == '/' && *path == '/') {
@@ -60,7 +61,7 @@ static bool matches(const char *pattern, const char *path, char *params[ROUTE_PA
 		pattern += want;
 		path += have;
 	}
-	return !*pattern && !*path;
+	return !*pattern && (!*path || (route->flags & ROUTE_BELOW));
 }
 
 /* Patterns differ from each other in a fixed word, never only in a {…}: the first match is it. */
@@ -76,10 +77,10 @@ int route_match(const char *method, const char *path, const struct route **ret,
 		const char *prefix = route_prefix(route);
 		const char *rest = path + strlen(prefix);
 
-		if (!str_has_prefix(path, prefix) || !matches(route->path, rest, NULL))
+		if (!str_has_prefix(path, prefix) || !matches(route, rest, NULL))
 			continue;
-		if (str_eq(method_names[route->method], method)) {
-			must(matches(route->path, rest, params));
+		if (route->flags & ROUTE_BELOW || str_eq(method_names[route->method], method)) {
+			must(matches(route, rest, params));
 			*ret = route;
 			return 0;
 		}
@@ -150,6 +151,8 @@ int route_check_query(const struct route *route, const char *name, const char *v
 		return err_set(err, ERR_INVALID, "query parameter '%s' has a value it cannot have",
 		               name);
 	}
+	if (route->flags & ROUTE_BELOW)
+		return 0; /* it is of whoever is below */
 	nearest = opt_nearest(name, names);
 	str_escape(shown, sizeof(shown), name, strlen(name));
 	if (nearest)

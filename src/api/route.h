@@ -18,6 +18,7 @@ enum route_flags {
 	ROUTE_KEYED = 1 << 0,
 	ROUTE_BARE = 1 << 1,     /* its path is the whole one */
 	ROUTE_OPERATOR = 1 << 2, /* for operators of the machine alone */
+	ROUTE_BELOW = 1 << 4,    /* also every path below it, and every method */
 	ROUTE_OUTLIVES = 1 << 3, /* the sandbox of its path may be gone */
 };
 enum { ROUTE_PARAMS = 2 };

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "daemon/approvals.h"
 #include "daemon/environments.h"
+#include "daemon/ports.h"
 #include "daemon/services.h"
 #include "daemon/fleet.h"
 #include "daemon/gallery.h"
@@ -425,6 +426,12 @@ static void do_service_test(struct engine *engine, const struct service *service
 	services_test(of(engine)->fleet->services, service, path, on_status, ctx);
 }
 
+static void do_serve_port(struct engine *engine, const char *sandbox, uint16_t port,
+                          struct request *request, const char *target)
+{
+	ports_serve(of(engine)->fleet, sandbox, port, request, target);
+}
+
 static const struct approval *do_approval_at(struct engine *engine, size_t index)
 {
 	return approvals_at(of(engine)->fleet->approvals, index);
@@ -471,6 +478,7 @@ static const struct engine_ops ops = {
 	.forget = do_forget,
 	.image_import = do_import,
 	.image_remove = do_image_remove,
+	.serve_port = do_serve_port,
 	.service_get = do_service_get,
 	.service_put = do_service_put,
 	.service_remove = do_service_remove,

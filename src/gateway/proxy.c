@@ -1,11 +1,8 @@
 #include "gateway/proxy.h"
 
-#include <jansson.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/addr.h"
-#include "base/buf.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -13,11 +10,11 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "gateway/headers.h"
-#include "gateway/mask.h"
+#include "gateway/relay.h"
 #include "gateway/upstream.h"
 #include "http/request.h"
 
-enum { PIECE = 64 * 1024, GRANTS = 128, TEST_MS = 20 * 1000 };
+enum { GRANTS = 128, TEST_MS = 20 * 1000 };
 
 struct proxy {
 	struct proxy_config config;
@@ -26,26 +23,13 @@ struct proxy {
 	size_t granted_count;
 };
 
-/* One call. Lives until its request is over. */
-struct relay {
+/* One call of a sandbox. */
+struct passage {
 	struct proxy *proxy;
-	struct request *request;
-	char *sandbox, *name, *path;
+	struct relay *relay;
+	char *sandbox, *name, *path, *method;
 	struct service *service;
-	char *secret;
-	struct upstream *upstream; /* NULL: it is over, or never was */
-	struct buf body, answer;
-	size_t clean;  /* bytes of the answer that may go on */
-	bool has_body; /* and all of it came */
-	bool is_body_whole;
-	int status; /* of the upstream; 0: none yet */
-	uint64_t length;
-	bool is_answered;
-	bool is_held; /* the upstream waits for room */
-	bool is_broken;
-	const char *denied;
-	int told_status;
-	uint64_t sent, received, started_ms;
+	char *secret; /* until it is passed on */
 };
 
 static void take_grants(struct proxy *proxy, const struct strings *cidrs)
@@ -67,6 +51,11 @@ struct proxy *proxy_new(const struct proxy_config *config)
 	return proxy;
 }
 
+struct upstreams *proxy_upstreams(struct proxy *proxy)
+{
+	return proxy->upstreams;
+}
+
 void proxy_free(struct proxy *proxy)
 {
 	if (!proxy)
@@ -77,205 +66,42 @@ void proxy_free(struct proxy *proxy)
 
 /* --- the end --- */
 
-static void tell(const struct relay *relay)
+static void on_over(const struct relay_sum *sum, void *ctx)
 {
-	struct proxy_report report = {.sandbox = relay->sandbox,
-	                              .service = relay->name,
-	                              .method = request_method(relay->request),
-	                              .path = relay->path,
-	                              .status = relay->told_status,
-	                              .denied = relay->denied,
-	                              .sent = relay->sent,
-	                              .received = relay->received,
-	                              .took_ms = io_boot_ms() - relay->started_ms};
+	struct passage *passage = ctx;
+	const struct proxy_config *config = &passage->proxy->config;
+	struct proxy_report report = {.sandbox = passage->sandbox,
+	                              .service = passage->name,
+	                              .method = passage->method,
+	                              .path = passage->path,
+	                              .status = sum->status,
+	                              .denied = sum->denied,
+	                              .sent = sum->sent,
+	                              .received = sum->received,
+	                              .took_ms = sum->took_ms};
 
-	relay->proxy->config.told(&report, relay->proxy->config.ctx);
+	config->told(&report, config->ctx);
+	service_free(passage->service);
+	gateway_secret_wipe(&passage->secret);
+	mem_freep(&passage->sandbox);
+	mem_freep(&passage->name);
+	mem_freep(&passage->path);
+	mem_freep(&passage->method);
+	mem_freep(&passage);
 }
 
-static void relay_free(struct relay *relay)
+static char *on_header(const char *name, const char *value, void *ctx)
 {
-	upstream_drop(relay->upstream);
-	gateway_secret_wipe(&relay->secret);
-	service_free(relay->service);
-	buf_done(&relay->body);
-	buf_done(&relay->answer);
-	mem_freep(&relay->sandbox);
-	mem_freep(&relay->name);
-	mem_freep(&relay->path);
-	request_unref(relay->request);
-	mem_freep(&relay);
+	const struct passage *passage = ctx;
+	char *shown;
+
+	if (!headers_may_return(name))
+		return NULL;
+	shown = headers_translate(passage->service, name, value);
+	return shown ? shown : mem_strdup(value);
 }
 
-static void on_request_over(struct request *request, bool gone, void *ctx)
-{
-	tell(ctx);
-	relay_free(ctx);
-}
-
-static void fail(struct relay *relay, const struct err *err)
-{
-	auto_free char *text = NULL;
-	json_t *problem =
-		json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title",
-	                  "the service could not be called", "status", err_http(err->code),
-	                  "detail", err->msg, "code", err_name(err->code));
-
-	text = problem ? json_dumps(problem, JSON_COMPACT) : NULL;
-	json_decref(problem);
-	relay->is_answered = true;
-	relay->told_status = err_http(err->code);
-	request_answer(relay->request, relay->told_status, "application/problem+json",
-	               text ? text : "", text ? strlen(text) : 0);
-}
-
-/* --- the answer --- */
-
-static ssize_t on_pull(struct request *request, uint8_t *to, size_t max, void *ctx)
-{
-	struct relay *relay = ctx;
-	size_t len = MIN(relay->clean, max);
-
-	if (len > 0) {
-		memcpy(to, buf_head(&relay->answer), len);
-		buf_consume(&relay->answer, len);
-		relay->clean -= len;
-		relay->received += len;
-	}
-	if (relay->is_held && relay->upstream) {
-		relay->is_held = false;
-		upstream_more(relay->upstream);
-	}
-	if (len > 0 || relay->upstream)
-		return (ssize_t)len;
-	return relay->is_broken ? REQUEST_STREAM_ABORT : REQUEST_STREAM_END;
-}
-
-/* The library below sends no answer before the whole body came, and drops the rest of a body once
- * there is an answer: so an answer waits, unless it is a refusal or nobody takes the body. */
-static void try_answer(struct relay *relay)
-{
-	bool is_empty = relay->status == 204 || relay->status == 304;
-
-	if (relay->is_answered || relay->status == 0)
-		return;
-	if (relay->has_body && !relay->is_body_whole && relay->upstream && relay->status < 400)
-		return;
-	relay->is_answered = true;
-	relay->told_status = relay->status;
-	if (is_empty)
-		request_answer(relay->request, relay->status, NULL, "", 0);
-	else
-		request_answer_stream(relay->request, relay->status, NULL, relay->length, on_pull,
-		                      relay);
-}
-
-static void on_header(const char *name, const char *value, void *ctx)
-{
-	struct relay *relay = ctx;
-	auto_free char *shown = NULL;
-
-	if (!headers_may_return(name) || !service_is_value(value) || !service_is_value(name))
-		return;
-	/* An upstream that repeats what it was sent. */
-	if (relay->secret && strstr(value, relay->secret))
-		return;
-	shown = headers_translate(relay->service, name, value);
-	request_add_header(relay->request, name, shown ? shown : value);
-}
-
-static void on_head(int status, uint64_t length, void *ctx)
-{
-	struct relay *relay = ctx;
-
-	relay->status = status;
-	relay->length = length;
-	if (length != UINT64_MAX && length > relay->service->response_bytes &&
-	    !str_eq(request_method(relay->request), "HEAD"))
-		relay->status = 0; /* on_bytes ends it */
-	if (relay->status == 0)
-		relay->denied = "the answer is too long";
-	else
-		try_answer(relay);
-}
-
-static int on_bytes(const void *bytes, size_t len, void *ctx)
-{
-	struct relay *relay = ctx;
-
-	if (relay->status == 0 ||
-	    relay->received + buf_len(&relay->answer) + len > relay->service->response_bytes) {
-		relay->denied = "the answer is too long";
-		return -1;
-	}
-	if (buf_put(&relay->answer, bytes, len) < 0) {
-		relay->is_held = true;
-		return 0;
-	}
-	relay->clean = mask_stream(&relay->answer, relay->clean, relay->secret, false);
-	request_more(relay->request);
-	return 1;
-}
-
-static void on_end(const struct err *err, void *ctx)
-{
-	struct relay *relay = ctx;
-	struct err failure = *err;
-
-	relay->upstream = NULL;
-	relay->is_broken = err->code != ERR_OK;
-	relay->clean = mask_stream(&relay->answer, relay->clean, relay->secret, true);
-	if (relay->denied)
-		err_set(&failure, ERR_PROTOCOL, "%s", relay->denied);
-	else if (relay->status == 0 && err->code == ERR_OK)
-		err_set(&failure, ERR_PROTOCOL, "the service's upstream gave no answer");
-	if (failure.code != ERR_OK && !relay->is_answered)
-		fail(relay, &failure);
-	try_answer(relay);
-	request_more(relay->request);
-}
-
-/* --- the body --- */
-
-static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len, void *ctx)
-{
-	struct relay *relay = ctx;
-	size_t take = MIN(len, buf_room(&relay->body));
-
-	if (len == 0) {
-		relay->is_body_whole = true;
-		if (relay->upstream)
-			upstream_more(relay->upstream);
-		try_answer(relay);
-		return 0;
-	}
-	if (!relay->upstream)
-		return len; /* nobody wants it any more */
-	if (take > 0 && buf_put(&relay->body, bytes, take) == 0)
-		upstream_more(relay->upstream);
-	return take;
-}
-
-static ssize_t on_body(void *to, size_t max, void *ctx)
-{
-	struct relay *relay = ctx;
-	size_t len = MIN(buf_len(&relay->body), max);
-
-	if (len == 0)
-		return relay->is_body_whole ? -1 : 0;
-	memcpy(to, buf_head(&relay->body), len);
-	buf_consume(&relay->body, len);
-	relay->sent += len;
-	request_body_more(relay->request);
-	return (ssize_t)len;
-}
-
-static const struct upstream_ops relay_ops = {
-	.on_header = on_header,
-	.on_head = on_head,
-	.on_bytes = on_bytes,
-	.on_body = on_body,
-	.on_end = on_end,
-};
+static const struct relay_ops passage_ops = {.header = on_header, .over = on_over};
 
 /* --- the beginning --- */
 
@@ -296,71 +122,59 @@ static void fill_call(const struct proxy *proxy, const struct service *service,
 	call->granted_count = proxy->granted_count;
 }
 
-static int prepare(struct relay *relay, struct strings *headers, struct err *err)
+/* What is sent, or why it is not; *denied is for the event. */
+static int prepare(struct passage *passage, struct strings *headers, const char **denied,
+                   struct err *err)
 {
-	struct proxy *proxy = relay->proxy;
-	struct request *request = relay->request;
-	const struct proxy_config *config = &proxy->config;
+	struct request *request = relay_request(passage->relay);
+	const struct proxy_config *config = &passage->proxy->config;
 
-	if (config->find(relay->sandbox, relay->name, &relay->service, err, config->ctx) < 0) {
-		relay->denied = "no such service";
+	*denied = "no such service";
+	if (config->find(passage->sandbox, passage->name, &passage->service, err, config->ctx) < 0)
 		return -1;
-	}
-	if (service_allows(relay->service, request_method(request), request_target(request), err) <
-	    0) {
-		relay->denied = "method or path";
+	*denied = "method or path";
+	if (service_allows(passage->service, passage->method, request_target(request), err) < 0)
 		return -1;
-	}
-	if (headers_check_placeholders(request, relay->name, err) < 0) {
-		relay->denied = "placeholder of another service";
+	*denied = "placeholder of another service";
+	if (headers_check_placeholders(request, passage->name, err) < 0)
 		return -1;
-	}
-	if (gateway_secret_read(relay->service, config->unseal, config->ctx, &relay->secret, err) <
-	    0) {
-		log_warn("the secret of a service is not there", LOG_STR("service", relay->name),
+	*denied = NULL;
+	if (gateway_secret_read(passage->service, config->unseal, config->ctx, &passage->secret,
+	                        err) < 0) {
+		log_warn("the secret of a service is not there", LOG_STR("service", passage->name),
 		         LOG_ERR(err));
 		return err_set(err, ERR_UNAVAILABLE, "the secret of service %s cannot be read",
-		               relay->name);
+		               passage->name);
 	}
-	headers_build(relay->service, relay->secret, request, headers);
+	headers_build(passage->service, passage->secret, request, headers);
 	return 0;
-}
-
-static void start(struct relay *relay, const struct strings *headers)
-{
-	struct request *request = relay->request;
-	auto_free char *url = mem_printf("%s%s", relay->service->upstream, request_target(request));
-	struct upstream_call call = {.method = request_method(request),
-	                             .url = url,
-	                             .headers = headers,
-	                             .body_length = request_body_length(request)};
-
-	relay->has_body = call.has_body = call.body_length > 0;
-	fill_call(relay->proxy, relay->service, &call);
-	relay->upstream = upstream_start(relay->proxy->upstreams, &call, &relay_ops, relay);
-	if (relay->has_body)
-		request_stream_body(request, on_chunk, relay);
 }
 
 void proxy_serve(struct proxy *proxy, struct request *request, const char *name)
 {
-	struct relay *relay = mem_new(struct relay);
+	struct passage *passage = mem_new(struct passage);
 	struct strings headers = {0};
+	const char *denied = NULL;
 	struct err err = {0};
 
-	relay->proxy = proxy;
-	relay->request = request_ref(request);
-	relay->sandbox = mem_strdup(request_guest(request));
-	relay->name = mem_strdup(name);
-	relay->path = service_path(request_target(request));
-	relay->started_ms = io_boot_ms();
-	buf_init(&relay->body, PIECE);
-	buf_init(&relay->answer, PIECE);
-	request_set_on_end(request, on_request_over, relay);
-	if (prepare(relay, &headers, &err) < 0)
-		fail(relay, &err);
-	else
-		start(relay, &headers);
+	passage->proxy = proxy;
+	passage->sandbox = mem_strdup(request_guest(request));
+	passage->name = mem_strdup(name);
+	passage->path = service_path(request_target(request));
+	passage->method = mem_strdup(request_method(request));
+	passage->relay = relay_new(request, &passage_ops, passage);
+	if (prepare(passage, &headers, &denied, &err) < 0) {
+		relay_fail(passage->relay, &err, denied);
+	} else {
+		auto_free char *url =
+			mem_printf("%s%s", passage->service->upstream, request_target(request));
+		struct upstream_call call = {.url = url, .headers = &headers, .fd = -1};
+
+		fill_call(proxy, passage->service, &call);
+		relay_go(passage->relay, proxy->upstreams, &call, passage->secret,
+		         passage->service->response_bytes);
+		gateway_secret_wipe(&passage->secret);
+	}
 	wipe_list(&headers);
 }
 
@@ -434,7 +248,7 @@ void proxy_test(struct proxy *proxy, const struct service *service, const char *
 	struct trial *trial = mem_new(struct trial);
 	auto_free char *url = mem_printf("%s%s", service->upstream, path);
 	struct strings headers = {0};
-	struct upstream_call call = {.method = "GET", .url = url, .headers = &headers};
+	struct upstream_call call = {.method = "GET", .url = url, .headers = &headers, .fd = -1};
 	char *secret = NULL;
 
 	trial->on_tested = on_tested;

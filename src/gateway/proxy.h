@@ -14,6 +14,7 @@
 struct loop;
 struct proxy;
 struct request;
+struct upstreams;
 
 /* One call, when it is over. Texts are valid during the call; neither header nor body nor query. */
 struct proxy_report {
@@ -39,6 +40,8 @@ struct proxy_config {
 struct proxy *proxy_new(const struct proxy_config *config);
 /* Every request must have ended. Accepts NULL. */
 void proxy_free(struct proxy *proxy);
+/* For other calls of the daemon. */
+struct upstreams *proxy_upstreams(struct proxy *proxy);
 /* Answers the request of a guest. */
 void proxy_serve(struct proxy *proxy, struct request *request, const char *name);
 

@@ -40,6 +40,8 @@ struct upstream {
 	bool is_anywhere;
 	const struct addr_cidr *granted;
 	size_t granted_count;
+	int fd;            /* owned until the library has it; -1: none */
+	bool is_given;     /* it was */
 	bool is_forbidden; /* an address was not dialled */
 	bool has_head;     /* of the final answer */
 	size_t header_count, header_bytes;
@@ -189,20 +191,33 @@ static bool may_reach(struct upstream *upstream, const struct addr *addr)
 
 static curl_socket_t on_open(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
 {
+	struct upstream *upstream = ctx;
 	struct addr addr;
 
-	if (!read_addr(&to->addr, &addr) || !may_reach(ctx, &addr))
+	if (upstream->is_given)
+		return upstream->fd >= 0 ? take_fd(&upstream->fd) : CURL_SOCKET_BAD;
+	if (!read_addr(&to->addr, &addr) || !may_reach(upstream, &addr))
 		return CURL_SOCKET_BAD;
 	return socket(to->family, to->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to->protocol);
+}
+
+static int on_opened(void *ctx, curl_socket_t fd, curlsocktype purpose)
+{
+	const struct upstream *upstream = ctx;
+
+	return upstream->is_given ? CURL_SOCKOPT_ALREADY_CONNECTED : CURL_SOCKOPT_OK;
 }
 
 /* A connection that was kept may be somebody's who may go where this one may not. */
 static int on_connected(void *ctx, char *to, char *from, int to_port, int from_port)
 {
+	struct upstream *upstream = ctx;
 	struct addr addr;
 
-	return addr_parse(to, &addr) && may_reach(ctx, &addr) ? CURL_PREREQFUNC_OK
-	                                                      : CURL_PREREQFUNC_ABORT;
+	if (upstream->is_given)
+		return CURL_PREREQFUNC_OK;
+	return addr_parse(to, &addr) && may_reach(upstream, &addr) ? CURL_PREREQFUNC_OK
+	                                                           : CURL_PREREQFUNC_ABORT;
 }
 
 /* --- bytes --- */
@@ -295,6 +310,7 @@ static void release(struct upstream *upstream)
 		(void)curl_multi_remove_handle(upstream->upstreams->multi, upstream->easy);
 		curl_easy_cleanup(upstream->easy);
 	}
+	fd_closep(&upstream->fd);
 	/* They hold the secret. */
 	for (struct curl_slist *at = upstream->headers; at; at = at->next)
 		explicit_bzero(at->data, strlen(at->data));
@@ -407,6 +423,8 @@ static void set_hooks(CURL *easy, struct upstream *upstream)
 	(void)curl_easy_setopt(easy, CURLOPT_READDATA, upstream);
 	(void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
 	(void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, upstream);
+	(void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_opened);
+	(void)curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, upstream);
 	(void)curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
 	(void)curl_easy_setopt(easy, CURLOPT_PREREQDATA, upstream);
 }
@@ -424,7 +442,10 @@ static void set_options(CURL *easy, const struct upstream *upstream,
 	(void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
 	(void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
 	                       (long)MIN(call->timeout_ms, (uint64_t)INT32_MAX));
-	(void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 0L);
+	if (upstream->is_given) {
+		(void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+		(void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+	}
 	(void)curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
 	if (upstream->upstreams->ca_file)
 		(void)curl_easy_setopt(easy, CURLOPT_CAINFO, upstream->upstreams->ca_file);
@@ -438,6 +459,8 @@ struct upstream *upstream_start(struct upstreams *upstreams, const struct upstre
 	upstream->upstreams = upstreams;
 	upstream->ops = ops;
 	upstream->ctx = ctx;
+	upstream->fd = call->fd;
+	upstream->is_given = call->fd >= 0;
 	upstream->is_anywhere = call->is_anywhere;
 	upstream->granted = call->granted;
 	upstream->granted_count = call->granted_count;

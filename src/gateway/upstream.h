@@ -27,6 +27,8 @@ struct upstream_call {
 	bool has_body;
 	uint64_t body_length; /* UINT64_MAX: unknown, sent in chunks */
 	uint64_t timeout_ms;
+	/* A connection to use, which becomes the call's own; -1: it is dialled. */
+	int fd;
 	/* Which addresses may be dialled: any, or public ones and these. Must outlive the call. */
 	bool is_anywhere;
 	const struct addr_cidr *granted;

@@ -21,6 +21,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "init/port.h"
 #include "init/probe.h"
 #include "init/spawn.h"
 #include "init/walls.h"
@@ -35,6 +36,7 @@ struct init {
 	struct loop_source control;
 	pid_t spawner;
 	struct walls walls;
+	int handed; /* goes with the answer, and is closed then; -1: none */
 	int gate; /* a byte lets a new spawner go on; -1: none waits */
 	uint8_t *bytes;
 };
@@ -311,6 +313,15 @@ static void on_probe(struct init *init, const struct wire_msg *msg, struct wire_
 		wire_put_err(out, &err);
 }
 
+static void on_port(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	struct err err = {0};
+	if (port_connect((uint16_t)wire_u64(msg, FIELD_PORT, 0), &init->handed, &err) < 0)
+		wire_put_err(out, &err);
+	else
+		wire_put_fd(out, init->handed);
+}
+
 static const struct {
 	enum wire_type type;
 	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
@@ -319,6 +330,7 @@ static const struct {
 	{WIRE_I_SIGNAL, on_signal_group}, {WIRE_I_SIGNAL_ALL, on_signal_all},
 	{WIRE_I_SPAWN_ON, on_spawn_on},   {WIRE_I_SPAWN_DEAD, on_spawn_dead},
 	{WIRE_I_WHO, on_who},             {WIRE_I_PROBE, on_probe},
+	{WIRE_I_PORT, on_port},
 };
 
 static void answer(struct init *init, const struct wire_msg *msg)
@@ -332,6 +344,7 @@ static void answer(struct init *init, const struct wire_msg *msg)
 	if (msg->request != 0)
 		(void)!wire_send(INIT_CONTROL_FD,
 		                 &out); /* a keeper that is gone shows as end of file */
+	fd_closep(&init->handed);
 }
 
 static void on_control(struct loop_source *source, uint32_t events, void *ctx)
@@ -394,7 +407,7 @@ static void reset_signals(void)
 int init_main(int argc, char **argv)
 {
 	struct err err = {0};
-	struct init init = {.gate = -1, .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
+	struct init init = {.gate = -1, .handed = -1, .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
 	(void)prctl(PR_SET_NAME, "cloche-init", 0, 0, 0); /* only what ps shows */
 	if (getpid() != 1)
 		return 125;

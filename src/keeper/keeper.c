@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "keeper/guest.h"
 #include "keeper/network.h"
+#include "keeper/port.h"
 #include "keeper/procdev.h"
 #include "keeper/state.h"
 
@@ -57,6 +58,12 @@ uint64_t keeper_next_request(struct keeper *keeper)
 	return ++keeper->init_request;
 }
 
+static void init_said(struct keeper *keeper, struct wire_msg *msg)
+{
+	if (!port_init_said(keeper, msg))
+		network_init_said(keeper, msg);
+}
+
 int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err)
 {
 	if (keeper->launch.control[0] < 0)
@@ -79,7 +86,7 @@ int keeper_ask_init(struct keeper *keeper, struct wire_out *out, struct err *err
 		bool is_ours = msg.request == keeper->init_request;
 		int refused = is_ours ? wire_get_err(&msg, err) : 0;
 		if (!is_ours)
-			network_init_said(keeper, &msg); /* asked before, without waiting */
+			init_said(keeper, &msg); /* asked before, without waiting */
 		wire_msg_done(&msg);
 		if (is_ours)
 			return refused < 0 ? err_wrap(err, "ask init") : 0;
@@ -256,7 +263,7 @@ static void on_control(struct loop_source *source, uint32_t events, void *ctx)
 	struct wire_msg msg;
 	int r = events & EPOLLIN ? wire_recv(source->fd, keeper->bytes, LIMIT_WIRE_BYTES, &msg) : 0;
 	if (r > 0) {
-		network_init_said(keeper, &msg);
+		init_said(keeper, &msg);
 		wire_msg_done(&msg);
 	} else if (r != -EAGAIN && r != -EINTR) {
 		loop_remove(&keeper->control);
@@ -396,6 +403,7 @@ static void keeper_done(struct keeper *keeper)
 	serve_done(keeper);
 	network_done(keeper);
 	guest_done(keeper);
+	port_done(keeper);
 	loop_timer_stop(&keeper->sample);
 	loop_timer_stop(&keeper->deadline);
 	loop_timer_stop(&keeper->stop);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "keeper/network.h"
+#include "keeper/port.h"
 #include "keeper/state.h"
 
 enum {
@@ -49,6 +50,7 @@ static void conn_free(struct conn *conn)
 	exec_conn_gone(keeper, conn);
 	claim_conn_gone(keeper, conn);
 	network_conn_gone(keeper, conn);
+	port_conn_gone(keeper, conn);
 	/* A parked one belongs to the daemon that had it made: nobody else will ever claim it. */
 	if (!keeper->conns && keeper->slot.is_parked)
 		keeper_end(keeper, "unclaimed", 0);
@@ -145,12 +147,17 @@ bool serve_has_daemon(const struct keeper *keeper)
 	return conn != NULL;
 }
 
+int serve_give(struct conn *conn, const struct wire_out *out)
+{
+	/* What waits before it might never go out. */
+	return conn->first ? -EAGAIN : wire_send(conn->sock, out);
+}
+
 int serve_pass(struct keeper *keeper, const struct wire_out *out)
 {
 	for (struct conn *conn = keeper->conns; conn; conn = conn->next) {
-		/* What waits before it might never go out. */
 		if (conn->is_daemon && !conn->first)
-			return wire_send(conn->sock, out);
+			return serve_give(conn, out);
 	}
 	return -EAGAIN;
 }
@@ -393,6 +400,12 @@ static int on_dialer(struct request *request, struct err *err)
 	return network_dialer(request->keeper, request->conn, request->msg, err);
 }
 
+static int on_port(struct request *request, struct err *err)
+{
+	request->is_later = true;
+	return port_open(request->keeper, request->conn, request->msg, err);
+}
+
 static int on_hello(struct request *request, struct err *err)
 {
 	request->conn->is_daemon = true;
@@ -414,6 +427,7 @@ static const struct {
 	{WIRE_K_FORGET, on_forget}, {WIRE_K_CLAIM, on_claim},       {WIRE_K_BIND, on_bind},
 	{WIRE_K_BOUND, on_bound},   {WIRE_K_DISK, on_disk},         {WIRE_K_POLICY, on_policy},
 	{WIRE_K_NET, on_net},       {WIRE_K_ANSWER, on_answer},     {WIRE_K_DIALER, on_dialer},
+	{WIRE_K_PORT, on_port},
 };
 
 static void dispatch(struct conn *conn, const struct wire_msg *msg)

@@ -105,7 +105,9 @@ struct keeper {
 	uint64_t init_request; /* numbers of our requests to init */
 	uint64_t output_bytes;
 	uint64_t started_boot_ms;
-	struct guests *guests;   /* guest.h */
+	struct guests *guests;      /* guest.h */
+	struct port_ask *port_asks; /* port.h */
+	uint64_t last_port_ask;
 	struct network *network; /* NULL: this kernel can carry no policies */
 	struct conn *binder;     /* changes the parked sandbox just now; NULL: nobody */
 	bool is_refused;         /* it never became ready */
@@ -154,6 +156,8 @@ void serve_error(struct keeper *keeper, struct conn *conn, uint64_t request, con
 bool serve_has_daemon(const struct keeper *keeper);
 /* With its descriptors, to a daemon that takes it at once; never queued. -EAGAIN: there is none. */
 int serve_pass(struct keeper *keeper, const struct wire_out *out) NODISCARD;
+/* The same to one connection. */
+int serve_give(struct conn *conn, const struct wire_out *out) NODISCARD;
 /* Tries to deliver K_OUTPUT for every exec that has news. */
 void serve_flush_output(struct keeper *keeper);
 /* Last chance before exit: empties the queues, waiting briefly. */

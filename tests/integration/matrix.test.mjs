@@ -29,6 +29,7 @@ POST /sandboxes/{sandbox}/start: sandboxes:write
 GET /sandboxes/{sandbox}/wait: sandboxes:read
 GET /sandboxes/{sandbox}/logs: logs:read
 GET /sandboxes/{sandbox}/events: obs:read
+GET /sandboxes/{sandbox}/ports/{port}: sandboxes:write
 POST /sandboxes/{sandbox}/execs: sandboxes:write
 GET /sandboxes/{sandbox}/execs: sandboxes:read
 GET /sandboxes/{sandbox}/execs/{exec}: sandboxes:read
@@ -156,7 +157,7 @@ describe('every route and every caller', () => {
 	const cloche = withDaemon({ before, after }, { listen: '127.0.0.1:0', config: '[sandboxes.default]\npool = 0\n[server]\nrate_limit = 0\n' });
 	const callers = {};
 	let document, nobody, stranger;
-	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', service: 'nosuch', approval: 'ap_00000000000000000000' };
+	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', service: 'nosuch', port: '8080', approval: 'ap_00000000000000000000' };
 	const fill = (route, more = {}) => route.replace(/\{(\w+)\}/g, (_, name) => ({ ...objects, ...more })[name]);
 	const operation = ({ method, route }) => document.paths[route.startsWith('//') ? route.slice(1) : `/api/v1${route}`]?.[method.toLowerCase()];
 
@@ -204,7 +205,9 @@ describe('every route and every caller', () => {
 			for (const [role, { scopes, operator }] of Object.entries(ROLES)) {
 				const answer = await callers[role].api(route.method, path);
 				const allowed = (route.scope === 'known' || scopes.includes(route.scope)) && (!route.operator || operator);
-				assert.equal(answer.status, allowed ? 400 : 403, `${route.name} for ${role}: ${answer.bytes}`);
+				// a port takes every parameter, it is not ours to know; but the sandbox is not there
+				const letIn = route.route.includes('/ports/') ? 404 : 400;
+				assert.equal(answer.status, allowed ? letIn : 403, `${route.name} for ${role}: ${answer.bytes}`);
 				if (!allowed && !scopes.includes(route.scope)) assert.match(answer.body.detail, new RegExp(route.scope), `${route.name} for ${role}`);
 			}
 		}

@@ -1,0 +1,35 @@
+/*
+ * One request of a client and the call to an upstream that answers it: bodies stream both ways,
+ * each held back while the other side is slow. A known secret is taken out of the answer. Lives
+ * until its request is over, and tells its owner then.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/err.h"
+#include "gateway/upstream.h"
+
+struct relay;
+struct request;
+
+struct relay_sum {
+	int status;         /* that the client was given; 0: none */
+	const char *denied; /* why it was not, or not wholly, passed on; NULL: it was */
+	uint64_t sent, received, took_ms;
+};
+
+struct relay_ops {
+	/* A header of the answer: the value to pass on (the relay frees it), NULL: not this one. */
+	char *(*header)(const char *name, const char *value, void *ctx);
+	/* The request is over, and the relay goes. */
+	void (*over)(const struct relay_sum *sum, void *ctx);
+};
+
+/* From here on the request is the relay's: relay_fail or relay_go is due, once. */
+struct relay *relay_new(struct request *request, const struct relay_ops *ops, void *ctx);
+/* Answers with a problem document. denied is a constant, or NULL. */
+void relay_fail(struct relay *relay, const struct err *err, const char *denied);
+/* Method and body are the request's; the rest of call is filled in. secret may be NULL. */
+void relay_go(struct relay *relay, struct upstreams *upstreams, struct upstream_call *call,
+              const char *secret, uint64_t response_bytes);
+struct request *relay_request(const struct relay *relay);
