@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "keeper/gateway.h"
+#include "model/service.h"
 
 enum {
 	LOOK_MS = 30 * 1000, /* until the client has said whom it wants */
@@ -169,6 +170,14 @@ static void tell_closed(struct flow *flow, const char *why)
 
 /* --- looking --- */
 
+/* A request that would give away what stands for a secret. Behind TLS nobody here sees it. */
+static bool has_placeholder(const struct flow *flow)
+{
+	return flow->inspect.kind == INSPECT_HTTP &&
+	       memmem(buf_head(&flow->held), buf_len(&flow->held), SERVICE_PLACEHOLDER,
+	              sizeof(SERVICE_PLACEHOLDER) - 1);
+}
+
 /* What may go on of what is held: agrees to names as they come. False: flow->judgement denies. */
 static enum inspect_result look_on(struct flow *flow, size_t *ret_pass)
 {
@@ -179,6 +188,8 @@ static enum inspect_result look_on(struct flow *flow, size_t *ret_pass)
 		judge_named(&gateway->judge, &flow->to, &flow->inspect, flow->is_strict,
 		            gateway_now_ms(gateway), &named);
 		bool is_same = flow->is_approved && str_eq(named.host, flow->judgement.host);
+		if (named.answer != POLICY_DENY && has_placeholder(flow))
+			judge_refuse(&named, JUDGE_PLACEHOLDER, named.host);
 		if (named.answer == POLICY_DENY ||
 		    (named.answer == POLICY_ASK_FIRST && !is_same && flow->state != FLOW_LOOKING)) {
 			flow->judgement = named;

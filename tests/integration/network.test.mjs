@@ -121,6 +121,7 @@ describe('network policy', { skip: needsRoot }, () => {
 		await refused(`${CURL} -k --connect-to other.test:443:example.test:443 https://other.test/`, { host: 'other.test', port: 443 });
 		await refused(`${CURL} --resolve example.test:443:93.184.216.35 https://example.test/`, { address: '93.184.216.35', port: 443 });
 		await refused(`${CURL} -k https://93.184.216.34/`, { address: '93.184.216.34', port: 443 });
+		await refused(`${CURL} -H 'X-Key: cloche_placeholder_llm' http://example.test/`, { host: 'example.test', port: 80, rule: 'the placeholder of a service was sent to example.test' });
 		await refused(`${CURL} -H 'Host: other.test' http://example.test/`, { host: 'other.test', port: 80 });
 		await refused(`${CURL} http://93.184.216.35/`, { address: '93.184.216.35', port: 80 });
 		await refused(`${CURL} http://example.test:8080/`, { host: 'example.test', port: 8080 });
