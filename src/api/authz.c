@@ -212,6 +212,21 @@ static int check_run(struct call *call, const struct sandbox *sandbox, struct er
 	return r;
 }
 
+/* A run works in no sandbox that reaches further than it could make one. */
+static int check_reach(struct call *call, const struct sandbox *sandbox, struct err *err)
+{
+	const char *run = strings_value(&sandbox->spec.labels, "cloche/run");
+
+	if (run && str_eq(run, call->caller->run.text))
+		return 0;
+	if (delegate_check(call->api, call->caller, &sandbox->spec, err) == 0)
+		return 0;
+	if (err->code == ERR_FORBIDDEN)
+		record_denial(call->api, call->request, call->caller, call->route->name,
+		              sandbox->id.text, "delegation");
+	return -1;
+}
+
 /* The sandbox of the path, checked. Fills call->sandbox. */
 static int find_sandbox(struct call *call, bool to_change, struct err *err)
 {
@@ -229,6 +244,8 @@ static int find_sandbox(struct call *call, bool to_change, struct err *err)
 	              : authz_look(call, &ownership, "sandbox", name, err);
 	if (r == 0 && to_change)
 		r = check_run(call, call->sandbox, err);
+	if (r == 0 && to_change)
+		r = check_reach(call, call->sandbox, err);
 	if (r < 0) {
 		sandbox_free(call->sandbox);
 		call->sandbox = NULL;

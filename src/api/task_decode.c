@@ -3,6 +3,7 @@
  * the member's name, before anything is stored. Nothing above a limit is cut down in silence.
  */
 #include <math.h>
+#include <sodium.h>
 #include <string.h>
 
 #include "api/authz.h"
@@ -312,6 +313,18 @@ static int make_wish(struct call *call, json_t **ret, struct err *err)
 
 /* --- files --- */
 
+/* As the step sync will read it: what fails there should not have been accepted. */
+static bool is_base64(const json_t *coded)
+{
+	size_t size = json_string_length(coded);
+	auto_free uint8_t *bytes = mem_zalloc(size + 1);
+	size_t len;
+
+	return json_is_string(coded) &&
+	       sodium_base642bin(bytes, size + 1, json_string_value(coded), size, "\r\n", &len,
+	                         NULL, sodium_base64_VARIANT_ORIGINAL) == 0;
+}
+
 static int check_inputs(const json_t *inputs, struct err *err)
 {
 	size_t i;
@@ -331,6 +344,9 @@ static int check_inputs(const json_t *inputs, struct err *err)
 			return err_set(err, ERR_INVALID,
 			               "'inputs' %zu: give either 'content' or 'contentBase64'",
 			               i + 1);
+		if (has_bytes && !is_base64(json_object_get(input, "contentBase64")))
+			return err_set(err, ERR_INVALID,
+			               "'inputs' %zu: 'contentBase64' is not base64", i + 1);
 	}
 	return 0;
 }

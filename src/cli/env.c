@@ -131,7 +131,9 @@ static int put_lists(json_t *body, const json_t *before, const struct wish *wish
 			return -1;
 	}
 	if (dropped < wish->drop.count)
-		return err_set(err, ERR_NOT_FOUND, "--drop names something that no list has");
+		return err_set(err, ERR_NOT_FOUND,
+		               "--drop names something that no list has; 'cloche env show' "
+		               "prints what they have");
 	return 0;
 }
 

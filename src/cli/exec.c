@@ -13,6 +13,16 @@
 
 enum { INPUT_MAX = 512 * 1024 };
 
+int exec_check(struct cli *cli, const struct exec_options *options)
+{
+	if (options->tty && options->no_tty)
+		return err_set(&cli->err, ERR_INVALID, "--tty and --no-tty exclude each other");
+	if (options->input && options->no_input)
+		return err_set(&cli->err, ERR_INVALID,
+		               "--interactive and --no-input exclude each other");
+	return 0;
+}
+
 static bool wants_tty(const struct exec_options *options)
 {
 	if (options->no_tty)

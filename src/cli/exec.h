@@ -43,6 +43,8 @@ int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options 
  * remove, else "". */
 int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *options,
              char *const *argv, char ret_ours[LIMIT_ID_LEN + 1]) NODISCARD;
+/* Refuses options that exclude each other; for commands that have EXEC_OPTS. */
+int exec_check(struct cli *cli, const struct exec_options *options) NODISCARD;
 /* Starts it in the background; *ret is the exec object. */
 int exec_background(struct cli *cli, const char *sandbox, const struct exec_options *options,
                     char *const *argv, json_t **ret) NODISCARD;

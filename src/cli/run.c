@@ -167,6 +167,8 @@ int cmd_run(struct cli *cli)
 
 	if (r <= 0)
 		return r;
+	if (exec_check(cli, &run.exec) < 0)
+		return -1;
 	run.exec.can_detach = run.keep;
 	return run_command(cli, &run);
 }

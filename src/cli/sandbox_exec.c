@@ -52,6 +52,8 @@ int cmd_sandbox_exec(struct cli *cli)
 
 	if (r <= 0)
 		return r;
+	if (exec_check(cli, &options) < 0)
+		return -1;
 	if (background) {
 		auto_json json_t *exec = NULL;
 
@@ -85,6 +87,8 @@ int cmd_sandbox_shell(struct cli *cli)
 
 	if (r <= 0)
 		return r;
+	if (exec_check(cli, &options) < 0)
+		return -1;
 	char *const own[] = {"/bin/sh", "-c", (char *)find_shell, NULL};
 	char *const given[] = {(char *)shell, "-l", NULL};
 

@@ -270,6 +270,13 @@ static int show_started(struct cli *cli, const json_t *answer, const struct task
 	return task_follow(cli, id, 0) < 0 ? -1 : task_show_end(cli, id);
 }
 
+static int check_waiting(struct cli *cli, const struct task_options *options)
+{
+	if (options->wait && options->detach)
+		return err_set(&cli->err, ERR_INVALID, "--wait and --detach exclude each other");
+	return 0;
+}
+
 int cmd_task_run(struct cli *cli)
 {
 	auto_(options_done) struct task_options options = {0};
@@ -284,6 +291,8 @@ int cmd_task_run(struct cli *cli)
 
 	if (r <= 0)
 		return r;
+	if (check_waiting(cli, &options) < 0)
+		return -1;
 	if (post(cli, "/api/v1/tasks/run", &options, &answer) < 0)
 		return -1;
 	return show_started(cli, answer, &options);
@@ -323,6 +332,8 @@ static int start(struct cli *cli)
 
 	if (r <= 0)
 		return r;
+	if (check_waiting(cli, &options) < 0)
+		return -1;
 	auto_free char *target = client_target("/tasks/%s/runs", cli->argv[0]);
 
 	put_ms(body, "timeout", options.timeout_ms);

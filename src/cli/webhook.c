@@ -8,6 +8,23 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 
+/* Kinds of events as one would write them, with a comma between. */
+static char *joined(const json_t *kinds)
+{
+	char *text = mem_strdup("");
+	size_t index;
+	json_t *kind;
+
+	json_array_foreach (kinds, index, kind) {
+		char *longer =
+			mem_printf("%s%s%s", text, index > 0 ? ", " : "", json_string_value(kind));
+
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
 static void show_secret(struct cli *cli, const json_t *webhook)
 {
 	if (output_json(cli, webhook))
@@ -68,8 +85,7 @@ int cmd_webhook_list(struct cli *cli)
 		return 0;
 	output_table_init(&table, titles);
 	json_array_foreach (items, index, webhook) {
-		auto_free char *events =
-			json_dumps(json_object_get(webhook, "events"), JSON_COMPACT);
+		auto_free char *events = joined(json_object_get(webhook, "events"));
 
 		output_cell(&table, client_str(webhook, "id"));
 		output_cell(&table, client_str(webhook, "url"));

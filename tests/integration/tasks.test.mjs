@@ -270,6 +270,7 @@ describe('a task', () => {
 		await refused(cloche, { scopes: ['nonsense:read'] }, 400, /nonsense/);
 		await refused(cloche, { environment: 'nowhere' }, 404, /nowhere/);
 		await refused(cloche, { priority: 101 }, 400, /100/);
+		await refused(cloche, { inputs: [{ path: 'x', contentBase64: '!!' }] }, 400, /'inputs' 1.*base64/);
 		await refused(cloche, { originProduct: 'other' }, 400, /origin_products/);
 		await refused(cloche, { instruction: 'x'.repeat(70000) }, 400, /65536/);
 		assert.equal((await run(cloche, { instruction: 'true', originProduct: 'slack', sandboxRuntime: null })).originProduct, 'slack');
@@ -351,6 +352,16 @@ describe('from inside', () => {
 		assert.equal(within.stderr.match(/is not within/g).length, 1);
 	});
 
+	test('no sandbox that reaches further works for it', async () => {
+		const wide = await cloche.create({ allow: ['example.org'] });
+		const same = await cloche.create();
+		const task = await run(cloche, `cloche sandbox exec ${same.id} -- echo fine; cloche sandbox exec ${wide.id} -- echo bad; cloche sandbox rm --force ${wide.id}; exit 3`);
+		assert.equal(task.stdout, 'fine\n');
+		assert.equal(task.stderr.match(/network: .* is not within/g)?.length, 2, task.stderr);
+		for (const { id } of [wide, same])
+			assert.ok((await cloche.api('DELETE', `/sandboxes/${id}?force=true`)).status < 300);
+	});
+
 	test('the credential ends with the run', async () => {
 		const { id } = await run(cloche, 'sleep 60', {});
 		await until(async () => (await cloche.get('GET', `/tasks/${id}`)).task.run.step === 'wait', 'it waits');
@@ -409,6 +420,14 @@ describe('on the command line', () => {
 		const result = await cloche.cli(['task', 'run', '-w', '-', '--input', '/etc/hostname:name'], { input: 'cat name\n' });
 		assert.equal(result.code, 0, result.stderr);
 		assert.ok(result.stdout.length > 1);
+	});
+
+	test('options that exclude each other are refused', async () => {
+		for (const args of [['task', 'run', '--wait', '--detach', 'true'], ['run', '-t', '-T', '--', 'true'], ['run', '-i', '-n', '--', 'true']]) {
+			const { code, stderr } = await cloche.cli(args);
+			assert.equal(code, 125, args.join(' '));
+			assert.match(stderr, /exclude each other/);
+		}
 	});
 
 	test('a task that is stopped says so', async () => {
