@@ -40,6 +40,10 @@ int cmd_stop(struct cli *cli)
 		return r;
 	if (how.keep && stop_all)
 		return err_set(&cli->err, ERR_INVALID, "--keep and --stop-all exclude each other");
+	/* Who means a daemon elsewhere must not end the sandboxes of this machine. */
+	if (cli->url != NULL)
+		return err_set(&cli->err, ERR_INVALID,
+		               "stop works on this machine alone: leave out --url and CLOCHE_URL");
 	if (how.grace_ms > STOP_GRACE_MOST_MS)
 		return err_set(&cli->err, ERR_INVALID, "--grace is at most 5 minutes");
 	return cli->roles->stop(cli->state_dir, &how, &cli->err);

@@ -74,6 +74,8 @@ describe('cloche stop', () => {
 			assert.equal(code, 64);
 			assert.match(stderr, /exclude/);
 			assert.equal((await cloche.cli(['stop', '--grace', '6m'])).code, 64);
+			// A daemon elsewhere is meant: the one here goes on.
+			assert.match((await cloche.cli(['--url', 'http://127.0.0.1:1', 'stop'])).stderr, /this machine alone/);
 			assert.equal((await cloche.api('GET', '/health')).status, 200);
 			await cloche.stop();
 		}));
