@@ -130,7 +130,7 @@ static void answer_live(struct call *call, const struct task *task, const struct
 	struct err err = {0};
 
 	view->request = request_ref(call->request);
-	view->redact = collect_redact(task);
+	view->redact = collect_redact(call->api->tasks, task);
 	view->wanted = wanted;
 	view->follows = call_query_bool(call, "follow");
 	buf_init(&view->ready, READY_MOST);

@@ -211,6 +211,15 @@ static void each_request(void (*each)(struct request *request, void *ctx), void 
 		server_each_request(daemon->inner.server, each, each_ctx);
 }
 
+/* What cannot be opened was not given to the sandbox either. */
+static void secrets_of(const struct spec *spec, struct strings *ret, void *ctx)
+{
+	struct daemon *daemon = ctx;
+	struct err err = {0};
+
+	(void)!environments_open(&daemon->environments, spec, ret, &err);
+}
+
 /* Logs and artifacts of runs are files beside the store. */
 static int make_tasks(struct daemon *daemon, struct err *err)
 {
@@ -220,7 +229,9 @@ static int make_tasks(struct daemon *daemon, struct err *err)
 	                              .config = &daemon->config,
 	                              .engine = daemon->engine,
 	                              .sandboxes_fd = daemon->sandboxes_fd,
-	                              .make_spec = task_make_spec};
+	                              .make_spec = task_make_spec,
+	                              .secrets = secrets_of,
+	                              .ctx = daemon};
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return err_sys(err, errno, "make %s", path);

@@ -13,18 +13,44 @@
 #include "task/redact.h"
 #include "wire/outlog.h"
 
-struct redact *collect_redact(const struct task *task)
+/* Every variable of the environment: they are sealed because somebody thought them secret. */
+static void add_variables(struct redact *redact, const struct tasks *tasks, const struct task *task,
+                          const json_t *wish)
+{
+	const struct tasks_config *config = &tasks->config;
+	struct strings values = {0};
+	struct err err = {0};
+	struct spec spec;
+
+	if (!config->secrets || config->make_spec(wish, config->config, &spec, &err) < 0)
+		return;
+	spec_set(&spec.owner, task->owner.text);
+	spec_set(&spec.team, task->team.text);
+	config->secrets(&spec, &values, config->ctx);
+	for (size_t i = 0; i < values.count; i++) {
+		char *equals = strchr(values.items[i], '=');
+
+		if (equals)
+			redact_add(redact, equals + 1);
+		explicit_bzero(values.items[i], strlen(values.items[i]));
+	}
+	strings_done(&values);
+	spec_done(&spec);
+}
+
+struct redact *collect_redact(const struct tasks *tasks, const struct task *task)
 {
 	json_t *choices = json_loads(task->choices, 0, NULL);
-	const json_t *env = json_object_get(json_object_get(choices, "sandbox"), "env");
+	const json_t *wish = json_object_get(choices, "sandbox");
 	struct redact *redact = redact_new();
 	const char *name;
 	json_t *value;
 
-	json_object_foreach ((json_t *)(uintptr_t)env, name, value) {
+	json_object_foreach (json_object_get(wish, "env"), name, value) {
 		if (redact_is_secret_name(name) && json_is_string(value))
 			redact_add(redact, json_string_value(value));
 	}
+	add_variables(redact, tasks, task, wish);
 	json_decref(choices);
 	return redact;
 }
@@ -101,7 +127,7 @@ int collect_log(struct job *job, struct err *err)
 	if (fd < 0)
 		return errno == ENOENT ? 0
 		                       : err_sys(err, errno, "open the output of %s", run->id.text);
-	redact = collect_redact(job->task);
+	redact = collect_redact(job->tasks, job->task);
 	r = keep(job, fd, redact, err);
 	redact_free(redact);
 	return r;

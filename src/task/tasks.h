@@ -27,6 +27,10 @@ struct tasks_waiter;
 typedef int (*tasks_make_spec)(const json_t *wish, const struct config *config, struct spec *ret,
                                struct err *err);
 
+/* Appends NAME=value for whatever a sandbox of this gets that must not be shown. The caller wipes
+ * them. */
+typedef void (*tasks_secrets)(const struct spec *spec, struct strings *ret, void *ctx);
+
 struct tasks_config {
 	struct loop *loop;
 	struct store *store;
@@ -35,6 +39,8 @@ struct tasks_config {
 	int sandboxes_fd; /* $STATE/sandboxes; not owned */
 	int files_fd;     /* where logs and artifacts are kept; taken */
 	tasks_make_spec make_spec;
+	tasks_secrets secrets; /* NULL: there are none */
+	void *ctx;
 };
 
 struct tasks *tasks_new(const struct tasks_config *config);

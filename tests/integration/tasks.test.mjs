@@ -156,6 +156,13 @@ describe('a task', () => {
 		assert.equal(live, task.stdout);
 	});
 
+	test('never shows a variable of its environment', async () => {
+		await cloche.get('POST', '/environments', { name: 'sealed', level: 'none', variables: { GREETING: 'open-sesame-42' } });
+		const task = await run(cloche, { instruction: 'echo "<$GREETING>"; echo "$GREETING" | cut -c1-4', environment: 'sealed' });
+		assert.equal(task.stdout, '<[REDACTED]>\nopen\n', JSON.stringify(task.run));
+		await cloche.get('DELETE', '/environments/sealed');
+	});
+
 	test('has its events, numbered without gaps, and a stream that resumes', async () => {
 		const task = await run(cloche, 'true');
 		const { items } = await cloche.get('GET', `/tasks/${task.id}/events`);
