@@ -107,6 +107,7 @@ struct exec_start {
 	bool has_stdin;
 	bool is_attached; /* output waits for an attached reader from the first byte on */
 	bool is_internal; /* the daemon's own: no row, no event, forgotten when it is read */
+	bool is_recorded; /* answered once its row is stored, also in a sandbox that is ephemeral */
 	struct exec_watch *watch; /* registered before it starts; NULL: nobody yet */
 };
 

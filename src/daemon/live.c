@@ -28,6 +28,7 @@ struct live {
 	struct member *member;
 	struct exec *row;
 	bool is_internal;
+	bool is_recorded; /* its start is answered once it is stored */
 	bool is_starting; /* the keeper has not answered yet */
 	bool has_ended;   /* the row says how; being committed */
 	bool has_stdin;
@@ -347,7 +348,7 @@ static void on_answer(struct wire_msg *msg, const struct err *err, void *ctx)
 		answer_start(live, err);
 	} else {
 		store_start(live);
-		if (member->row->spec.is_ephemeral)
+		if (member->row->spec.is_ephemeral && !live->is_recorded)
 			answer_start(live, err);
 	}
 	member_unref(member);
@@ -385,6 +386,7 @@ void live_start(struct member *member, const struct exec_start *start, engine_on
 	uint64_t number = peer_begin(member->peer, &out, WIRE_K_EXEC);
 
 	live->is_internal = start->is_internal;
+	live->is_recorded = start->is_recorded;
 	live->is_starting = true;
 	live->is_held = start->is_attached;
 	live->has_stdin = start->has_stdin || start->exec->tty;

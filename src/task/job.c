@@ -297,10 +297,33 @@ static bool is_final(enum err_code code)
 /* Cleaning up is never given up: the step begins anew, ever more seldom. */
 static bool may_repeat(const struct job *job, const struct err *err)
 {
-	if (job->run->step == RUN_STEP_CLEANUP)
+	enum run_step step = job->run->step;
+
+	if (step == RUN_STEP_CLEANUP)
 		return true;
-	return job->run->end == RUN_END_NONE && !is_final(err->code) &&
-	       job->attempts < run_step_attempts(job->run->step);
+	/* What came of it is worth keeping however it ended. */
+	if (job->run->end != RUN_END_NONE && step != RUN_STEP_COLLECT)
+		return false;
+	return !is_final(err->code) && job->attempts < run_step_attempts(step);
+}
+
+/* The sandbox was taken back before anything ran in it: its making could not be recorded, or it was
+ * lost at that moment. Another one is as good. */
+static bool goes_back(struct job *job, const struct err *err)
+{
+	enum run_step step = job->run->step;
+
+	if (job->run->end != RUN_END_NONE || (step != RUN_STEP_SYNC && step != RUN_STEP_AGENT) ||
+	    (err->code != ERR_CONFLICT && err->code != ERR_NOT_FOUND) ||
+	    ++job->sandboxes >= run_step_attempts(RUN_STEP_PROVISION))
+		return false;
+	log_warn("the sandbox of a run is gone before it began; making another",
+	         LOG_STR("run", job->run->id.text), LOG_ERR(err));
+	job->run->sandbox = (struct id){0};
+	job->run->exec = (struct id){0};
+	job->is_resumed = true; /* whatever is left of it is looked for at the end */
+	begin_step(job, RUN_STEP_PROVISION);
+	return true;
 }
 
 void job_step_failed(struct job *job, const struct err *err)
@@ -310,6 +333,8 @@ void job_step_failed(struct job *job, const struct err *err)
 
 	leave_step(job);
 	job->err = *err;
+	if (goes_back(job, err))
+		return;
 	if (may_repeat(job, err)) {
 		job->attempts++;
 		log_warn("a step of a run failed; trying again", LOG_STR("run", job->run->id.text),
@@ -320,6 +345,8 @@ void job_step_failed(struct job *job, const struct err *err)
 		return;
 	}
 	job_note_step(job, step, "failed", err->msg);
+	if (step == RUN_STEP_COLLECT && !job->run->detail)
+		spec_set(&job->run->detail, "its output could not be kept");
 	if (job->run->end == RUN_END_NONE) {
 		job->run->end = err->code == ERR_FORBIDDEN ? RUN_END_POLICY : RUN_END_START_FAILED;
 		spec_set(&job->run->detail, err->msg);

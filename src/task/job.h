@@ -28,7 +28,7 @@ struct job {
 	unsigned pending; /* answers that will come */
 	bool is_started;  /* it left the queue */
 	bool is_over;     /* nothing follows */
-	bool is_resumed;  /* by this daemon, from one that ended */
+	bool is_resumed;  /* more than one sandbox may have been made for it */
 
 	/* the journal */
 	struct run_progress progress[RUN_STEP_COUNT_];
@@ -45,6 +45,7 @@ struct job {
 	/* the step */
 	unsigned serial;
 	unsigned attempts;
+	unsigned sandboxes; /* that went before anything ran in them */
 	struct loop_timer step_timer; /* its deadline, or the pause before it is repeated */
 	struct err err;               /* why the last attempt failed */
 

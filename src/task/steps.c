@@ -170,6 +170,9 @@ static void on_agent_started(const struct exec *exec, const struct err *err, voi
 		return;
 	if (exec)
 		job_step_done(job, "completed", NULL);
+	else if (err->code == ERR_IO || err->code == ERR_NO_SPACE || err->code == ERR_INTERNAL)
+		/* What cannot be recorded was killed, and may have begun: it is not begun again. */
+		job_end(job, RUN_END_START_FAILED, err->msg);
 	else
 		job_step_failed(job, err);
 }
@@ -195,7 +198,7 @@ static int start_agent(struct job *job, struct err *err)
 	auto_(exec_freep) struct exec *exec = NULL;
 	struct engine *engine = engine_of(job);
 	struct strings env = {0};
-	struct exec_start start = {.env = &env, .watch = &job->watch};
+	struct exec_start start = {.env = &env, .watch = &job->watch, .is_recorded = true};
 	uint64_t now = io_boot_ms();
 
 	if (!agent)

@@ -30,7 +30,7 @@ async function checkMade(daemon, rows, answer, mayLose) {
 /** Whatever runs takes a command: no sandbox is left that looks alive and is not. */
 async function checkUsable(daemon, rows) {
 	for (const row of rows) {
-		if (row.state !== 'running') continue;
+		if (row.state !== 'running' || row.labels['cloche/run']) continue; // a run's goes with it
 		const answer = await daemon.ask('POST', `/sandboxes/${row.id}/execs`, { shell: 'echo usable' });
 		assert.equal(answer?.body?.stdout, 'usable\n', `${row.id} works: ${answer?.status} ${answer?.bytes}\n${daemon.log.slice(-2000)}`);
 	}
@@ -95,6 +95,34 @@ export const operations = {
 			assert.ok(stdout === 'done\n' || ((!promised(answer) || isKilled) && stdout === ''), `done once: ${JSON.stringify(stdout)}`);
 			const execs = async () => (await daemon.get('GET', `/sandboxes/${id}/execs`)).items;
 			await until(async () => (await execs()).every((one) => one.state === 'ended'), 'no exec is left as running', 75000);
+		},
+	},
+	task: {
+		prepare: async (daemon) => ({ known: new Set((await daemon.get('GET', '/tasks?limit=1000')).items.map((one) => one.id)) }),
+		run: (daemon) => daemon.ask('POST', '/tasks/run', { instruction: 'echo ran; sleep 0.1; echo end', timeout: 60000 }, { headers: { Prefer: 'wait=50' } }),
+		// what was acknowledged is there, ends once and says why, and leaves neither sandbox nor rights
+		check: async (daemon, rows, answer, { known, mayKill }, mayLose) => {
+			const made = async () => (await daemon.get('GET', '/tasks?limit=1000')).items.filter((one) => !known.has(one.id));
+			assert.ok((await made()).length <= 1, 'one task');
+			if (promised(answer)) assert.equal((await made())[0]?.id, answer.body.task.id, 'what was promised is there');
+			for (const { id } of await made()) {
+				let task;
+				await until(async () => {
+					({ task } = await daemon.get('GET', `/tasks/${id}`));
+					return ['completed', 'failed', 'cancelled'].includes(task.status);
+				}, `the task ends: ${id}`, 75000);
+				const isGood = task.endReason === 'finished' && task.stdout === 'ran\nend\n';
+				const isHurt = (mayLose || mayKill) && task.status === 'failed' && ['sandbox_lost', 'agent_error', 'start_failed'].includes(task.endReason);
+				// an agent whose start the store did not take is killed, and not started twice
+				const isRefused = task.endReason === 'start_failed' && (!promised(answer) || /^store/.test(task.run.detail));
+				assert.ok(isGood || isHurt || isRefused, JSON.stringify(task));
+				if (task.run.token) assert.ok(task.run.tokenRevokedAt, 'its credential is revoked');
+				const { items } = await daemon.get('GET', `/tasks/${id}/events?limit=1000`);
+				assert.deepEqual(items.map((one) => one.taskSeq), items.map((_, i) => i + 1), 'no gap');
+				assert.equal(items.filter((one) => /completed|failed|cancelled/.test(one.kind)).length, 1, 'one end');
+			}
+			const own = async () => (await daemon.get('GET', '/sandboxes?limit=1000')).items.filter((one) => one.labels['cloche/run']);
+			await until(async () => (await own()).length === 0, 'its sandbox is gone', 75000);
 		},
 	},
 	write: {
