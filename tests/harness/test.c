@@ -35,6 +35,7 @@ const char *__asan_default_options(void)
 static struct shared {
 	char dir[128];
 	char skip[160];
+	char note[160];
 } * shared;
 
 static struct {
@@ -68,6 +69,14 @@ void test_fail(const char *file, int line, const char *fmt, ...)
 	va_end(va);
 	(void)fflush(NULL);
 	_exit(STATUS_FAILED);
+}
+
+void test_note(const char *fmt, ...)
+{
+	va_list va;
+	va_start(va, fmt);
+	(void)vsnprintf(shared->note, sizeof(shared->note), fmt, va);
+	va_end(va);
 }
 
 void test_skip(const char *fmt, ...)
@@ -300,6 +309,8 @@ static int run_test(const struct test *test, const char *program)
 		printf("SKIP %s.%s: %s\n", program, test->name, shared->skip);
 	else if (WEXITSTATUS(status) != 0)
 		printf("FAIL %s.%s\n", program, test->name);
+	if (shared->note[0])
+		printf("NOTE %s.%s: %s\n", program, test->name, shared->note);
 	if (status != -1 && WIFEXITED(status))
 		result = WEXITSTATUS(status);
 	if (result != 0 && result != STATUS_SKIPPED)

@@ -71,6 +71,8 @@ void test_write_file(const char *name, const void *bytes, size_t len);
 __attribute__((noreturn, format(printf, 3, 4))) void test_fail(const char *file, int line,
                                                                const char *fmt, ...);
 __attribute__((noreturn, format(printf, 1, 2))) void test_skip(const char *fmt, ...);
+/* Said of the test also when it passes: what it counted. */
+__attribute__((format(printf, 1, 2))) void test_note(const char *fmt, ...);
 void test_check_int(const char *file, int line, const char *what, __int128 got, __int128 wanted);
 void test_check_str(const char *file, int line, const char *what, const char *got,
                     const char *wanted);
