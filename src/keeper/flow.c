@@ -355,7 +355,8 @@ static void add_target(struct flow *flow, const struct addr *addr)
 		if (memcmp(&flow->targets[i], addr, sizeof(*addr)) == 0)
 			return;
 	}
-	if (flow->target_count < TARGETS && !judge_is_stand_in(addr))
+	if (flow->target_count < TARGETS && !judge_is_stand_in(addr) &&
+	    judge_may_dial(&flow->gateway->judge, addr, flow->to.port))
 		flow->targets[flow->target_count++] = *addr;
 }
 
@@ -395,7 +396,10 @@ static void proceed(struct flow *flow)
 	       (addr = pins_next_addr(&gateway->judge.pins, flow->judgement.host,
 	                              gateway_now_ms(gateway), &at)) != NULL)
 		add_target(flow, addr);
-	dial_target(flow);
+	if (flow->target_count == 0)
+		refuse(flow, JUDGE_NEVER);
+	else
+		dial_target(flow);
 }
 
 /* --- asking a person --- */
@@ -422,11 +426,12 @@ static void ask_person(struct flow *flow)
 		     memcmp(&other->to.addr, &flow->to.addr, sizeof(flow->to.addr)) == 0))
 			flow->ask = other->ask;
 	}
-	if (flow->ask == gateway->last_ask)
-		gateway->hooks.ask(gateway->hooks.ctx, flow->ask, &decision);
-	else
-		gateway->last_ask--;
+	bool is_new = flow->ask == gateway->last_ask;
+	gateway->last_ask -= !is_new;
 	loop_timer_in(gateway->loop, &flow->timer, ASK_MS, on_unanswered, flow);
+	if (is_new)
+		gateway->hooks.ask(gateway->hooks.ctx, flow->ask,
+		                   &decision); /* may answer at once */
 }
 
 void flow_ask_again(struct gateway *gateway)

@@ -107,6 +107,15 @@ const char *judge_address(const struct judge *judge, const struct addr *addr)
 	return never_reason(addr, judge->grants, judge->grant_count);
 }
 
+bool judge_may_dial(const struct judge *judge, const struct addr *addr, uint16_t port)
+{
+	struct policy_verdict verdict = policy_addr_verdict(&judge->policy, addr, port);
+	int rule;
+	if (policy_addr_denied(&judge->policy, addr, port, &rule))
+		return false;
+	return is_by_cidr(&verdict) || !never_reason(addr, NULL, 0);
+}
+
 /* What holds for the address whatever names led to it. False: *ret is a denial. */
 static bool judge_place(const struct judge *judge, const struct transparent_end *to,
                         const struct policy_verdict *verdict, struct judgement *ret)

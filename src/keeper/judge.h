@@ -49,6 +49,8 @@ void judge_refuse(struct judgement *judgement, enum judge_reason reason, const c
 void judge_question(const struct judge *judge, const char *name, struct judgement *ret);
 /* NULL, or why an address must not be handed out for an allowed name. */
 const char *judge_address(const struct judge *judge, const struct addr *addr);
+/* Whether a connection that is allowed by name may be made to this address on this port. */
+bool judge_may_dial(const struct judge *judge, const struct addr *addr, uint16_t port);
 /* A stream to this destination; ret_kind says what must be seen of it before it may go on, and
  * *ret_is_strict whether the client must name an allowed host. */
 void judge_stream(const struct judge *judge, const struct transparent_end *to, uint64_t now_ms,
