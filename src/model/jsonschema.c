@@ -143,7 +143,8 @@ static int check_node(struct schema_visit *visit, uint8_t *outer)
 {
 	size_t count = marks_needed(visit);
 	auto_free uint8_t *marks = count > 0 ? mem_zalloc(count) : NULL;
-	struct schema_scope scope = {visit->scope, visit->node->resource};
+	const struct schema_scope *around = visit->scope;
+	struct schema_scope scope = {around, visit->node->resource};
 	int verdict;
 
 	if (jsonvalue_is(visit->node->value, JSONVALUE_BOOLEAN))
@@ -153,9 +154,11 @@ static int check_node(struct schema_visit *visit, uint8_t *outer)
 	if (jsonschema_spend(visit, 1 + count / 8) < 0)
 		return -1;
 	visit->marks = marks;
-	if (!visit->scope || visit->scope->resource != scope.resource)
+	if (!around || around->resource != scope.resource)
 		visit->scope = &scope;
 	verdict = check_rules(visit);
+	visit->scope = around;
+	visit->marks = NULL;
 	for (size_t i = 0; verdict > 0 && outer && i < count; i++)
 		outer[i] |= marks[i] & SCHEMA_MARK_SEEN;
 	return verdict;

@@ -183,7 +183,7 @@ static int add_anchor(struct schema_compiler *compiler, struct schema_node *node
 /* The resource the node begins, unless it is the one it is in already. */
 static int enter_resource(struct schema_compiler *compiler, struct schema_node *node, char *uri)
 {
-	struct schema_resource *resource;
+	struct schema_resource *resource = NULL;
 
 	if (str_eq(uri, node->resource->uri) && !node->resource->root) {
 		free(uri);

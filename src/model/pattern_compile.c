@@ -297,8 +297,8 @@ static int parse_class_atom(struct parser *parser, struct pattern_set *set, uint
 static int parse_class_members(struct parser *parser, struct pattern_set *set)
 {
 	while (parser->at < parser->len && peek(parser) != ']') {
-		uint32_t first, last;
-		bool is_single, is_last_single;
+		uint32_t first = 0, last;
+		bool is_single, is_last_single = true;
 
 		if (parse_class_atom(parser, set, &first, &is_single) < 0)
 			return -1;
