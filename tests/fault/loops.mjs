@@ -4,6 +4,7 @@ import { HurtDaemon, ERRNO } from './lib.mjs';
 import { hurt, operations } from './operations.mjs';
 
 const NEVER = 1000000;
+const MOST_DEATHS = 3;
 /** The program of the file verbs, inside: it has no name of its own. */
 const INSIDE = 'cloche';
 
@@ -53,9 +54,19 @@ class Bench {
 		return this.daemon;
 	}
 
+	/** A broker starts a daemon that ended ever later: a new one begins at once again. */
+	async calm(daemon, [broker, pid]) {
+		if (daemon.child.pid !== broker) this.deaths = 0;
+		else if (daemon.daemonProcess().pid !== pid) this.deaths = (this.deaths ?? 0) + 1;
+		if (this.deaths < MOST_DEATHS) return;
+		await daemon.again();
+		this.deaths = 0;
+	}
+
 	async drop() {
 		const daemon = this.daemon;
 		this.daemon = undefined;
+		this.deaths = 0;
 		await daemon?.discard();
 	}
 
@@ -79,18 +90,19 @@ function pick(count, slice, chance) {
 
 /** One loop: `rule(n)` is what is done to the n-th step. Without a slice it goes on past the count
  * of a quiet run until two runs in a row were not hit. */
-export async function loop(report, label, name, rule, { slice, chance, after, onHit, ...options } = {}) {
+export async function loop(report, label, name, rule, { slice, chance, onHit, ...options } = {}) {
 	const bench = Bench.of({ pool: operations[name].pool, ...options.daemon });
 	let hits = 0;
 	const one = async (n) => {
 		try {
 			const daemon = await bench.get();
 			if (!daemon.remembered) await daemon.remember();
+			const before = [daemon.child.pid, daemon.daemonProcess().pid];
 			const result = await hurt(daemon, name, rule(n), options);
 			if (result.hits) hits++;
 			if (result.hits && onHit) await onHit(daemon, result);
 			await daemon.assertNoMore();
-			if (result.hits && after) await after(daemon);
+			await bench.calm(daemon, before);
 			return result;
 		} catch (error) {
 			report.fail(`${label}, step ${n}`, error);
@@ -163,9 +175,6 @@ function combine(rows, { few, chance }) {
 	return Array.from({ length: few }, () => all.splice(Math.floor(chance() * all.length), 1)[0]);
 }
 
-/** After a restart counters and delays begin anew; who else was killed is not missed. */
-const isService = /cloched|cloche:/;
-
 /** kill -9 of every role, and of two at once, before each of its steps and each of the others'
  * records. */
 export async function crashes(report, { slice, chance, only, few } = {}) {
@@ -177,8 +186,7 @@ export async function crashes(report, { slice, chance, only, few } = {}) {
 	for (const { name, what, call, also, ...options } of combine(rows, { few, chance })) {
 		const label = `${what.replace(' ', ` ${name} `)}${also && ` and ${also}`}`;
 		if (only && !label.includes(only)) continue;
-		const after = isService.test(what.startsWith('strike') ? also : what + also) ? (daemon) => daemon.again() : undefined;
-		await loop(report, label, name, (n) => `${what} ${call} ${n} ${also}`, { slice, chance, after, ...options });
+		await loop(report, label, name, (n) => `${what} ${call} ${n} ${also}`, { slice, chance, ...options });
 	}
 	await Bench.endAll(report);
 }
