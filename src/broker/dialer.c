@@ -166,7 +166,7 @@ static int judge(const struct channel *channel, const struct wire_msg *msg, stru
 static int dial(struct channel *channel, const struct wire_msg *msg, struct wire_out *out,
                 struct err *err)
 {
-	struct place place;
+	struct place place = {0};
 	if (judge(channel, msg, &place, err) < 0)
 		return -1;
 	int fd = connect_to(&place, parse_type(msg));
@@ -300,7 +300,7 @@ static int set_policy(struct serving *serving, struct wire_msg *msg, struct err 
 
 static int set_resolvers(struct serving *serving, struct wire_msg *msg, struct err *err)
 {
-	struct place places[DIALER_RESOLVERS];
+	struct place places[DIALER_RESOLVERS] = {0};
 	size_t count = 0, at = 0;
 	const char *text;
 	while ((text = wire_next_str(msg, FIELD_ENTRY, &at)) != NULL) {

@@ -202,8 +202,9 @@ static size_t ip_header(uint8_t out[sizeof(struct ip6_hdr)], const struct transp
 		                     .protocol = protocol};
 		memcpy(&head.saddr, from->addr.bytes + V4_AT, sizeof(head.saddr));
 		memcpy(&head.daddr, to->addr.bytes + V4_AT, sizeof(head.daddr));
-		head.check = fold(sum_words(0, &head, sizeof(head)));
 		memcpy(out, &head, sizeof(head));
+		uint16_t check = fold(sum_words(0, out, sizeof(head)));
+		memcpy(out + offsetof(struct iphdr, check), &check, sizeof(check));
 		return sizeof(head);
 	}
 	struct ip6_hdr head = {.ip6_flow = htonl(UINT32_C(6) << 28),
@@ -252,7 +253,7 @@ int transparent_send_udp(int raw, const struct transparent_end *from,
 int transparent_refuse_udp(int raw, const struct transparent_end *from,
                            const struct transparent_end *to)
 {
-	uint8_t ip[sizeof(struct ip6_hdr)], refused[sizeof(struct ip6_hdr)];
+	uint8_t ip[sizeof(struct ip6_hdr)] = {0}, refused[sizeof(struct ip6_hdr)] = {0};
 	bool is_v4 = addr_is_v4(&to->addr);
 	struct udphdr udp = {
 		.source = htons(from->port), .dest = htons(to->port), .len = htons(sizeof(udp))};
