@@ -42,7 +42,7 @@ int db_fail(struct db *db, int rc, const char *what, struct err *err)
 		return err_set(err, ERR_UNAVAILABLE, "%s: another program holds the store %s", what,
 		               db->path);
 	case SQLITE_NOMEM:
-		return err_set(err, ERR_INTERNAL, "%s: %s", what, text);
+		return err_set(err, ERR_INTERNAL, "%s: no memory for the store", what);
 	default:
 		return err_set(err, ERR_IO, "%s: store %s: %s", what, db->path, text);
 	}

@@ -234,7 +234,7 @@ const failures = [
 ];
 
 /** How far a sandbox that could not be made had come; the store and the broker are steps, too. */
-const NAMES_STEP = /^start the sandbox \(\w+\)|^store\b|the broker/;
+const NAMES_STEP = /^start the sandbox \(\w+\)|\bstore\b|the broker/;
 
 /** The n-th call fails, for every n. An error that is answered must say what failed. */
 export async function refusals(report, { slice, chance, only, few } = {}) {
