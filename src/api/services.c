@@ -12,6 +12,7 @@
 #include "http/request.h"
 #include "model/config.h"
 #include "model/service.h"
+#include "store/service.h"
 #include "store/store.h"
 
 static json_t *list_of(const struct strings *list)

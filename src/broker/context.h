@@ -27,7 +27,7 @@ struct broker {
 	struct job *jobs; /* what was asked and is not answered */
 	size_t job_count;
 	bool has_half_layers; /* a job that makes layers died: see ops_layers_made */
-	struct line line; /* to cloched */
+	struct line line;     /* to cloched */
 	struct supervise supervise;
 	struct control control;
 	struct egress egress;

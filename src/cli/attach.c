@@ -369,17 +369,16 @@ static void take_problem(struct session *session)
 	session->cli->http = kept;
 }
 
-/* On the connection the command's calls used, or on a new one. */
-static int open_stream(struct session *session, const char *target)
+/* On the connection the command's calls used, if there is one, or on a new one. */
+static int open_once(struct session *session, const char *target)
 {
 	struct http *http = &session->http;
 	struct cli *cli = session->cli;
-	bool is_used = http_can_reuse(&cli->http);
 
 	http->interrupt_fd = cli->http.interrupt_fd;
 	http->key = cli->http.key;
 	memcpy(http->host, cli->http.host, sizeof(http->host));
-	if (is_used)
+	if (http_can_reuse(&cli->http))
 		http_adopt(http, take_fd(&cli->http.fd));
 	else if (remote_open(cli, http) < 0)
 		return -1;
@@ -387,12 +386,21 @@ static int open_stream(struct session *session, const char *target)
 		return 0;
 	if (http->fd >= 0 && http->head.status != 0)
 		take_problem(session);
+	return -1;
+}
+
+static int open_stream(struct session *session, const char *target)
+{
+	struct err *err = &session->cli->err;
+	bool is_used = http_can_reuse(&session->cli->http);
+	int r = open_once(session, target);
+
 	/* A daemon that started anew dropped what it had; but no command is asked for twice. */
-	if (!is_used || session->spec->run != NULL || cli->err.code != ERR_UNAVAILABLE ||
-	    cli->err.sys == ECANCELED)
-		return -1;
-	cli->err = (struct err){0};
-	return open_stream(session, target);
+	if (r == 0 || !is_used || session->spec->run != NULL || err->code != ERR_UNAVAILABLE ||
+	    err->sys == ECANCELED)
+		return r;
+	*err = (struct err){0};
+	return open_once(session, target);
 }
 
 static int session_connect(struct session *session)

@@ -9,6 +9,7 @@
 #include "daemon/notes.h"
 #include "daemon/vault.h"
 #include "gateway/proxy.h"
+#include "store/service.h"
 #include "store/store.h"
 
 int services_get(const struct services *services, const char *team, const char *name,

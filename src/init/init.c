@@ -37,7 +37,7 @@ struct init {
 	pid_t spawner;
 	struct walls walls;
 	int handed; /* goes with the answer, and is closed then; -1: none */
-	int gate; /* a byte lets a new spawner go on; -1: none waits */
+	int gate;   /* a byte lets a new spawner go on; -1: none waits */
 	uint8_t *bytes;
 };
 
@@ -326,10 +326,14 @@ static const struct {
 	enum wire_type type;
 	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
 } requests[] = {
-	{WIRE_I_KILL_TREE, on_kill_tree}, {WIRE_I_KILL_STRAYS, on_kill_strays},
-	{WIRE_I_SIGNAL, on_signal_group}, {WIRE_I_SIGNAL_ALL, on_signal_all},
-	{WIRE_I_SPAWN_ON, on_spawn_on},   {WIRE_I_SPAWN_DEAD, on_spawn_dead},
-	{WIRE_I_WHO, on_who},             {WIRE_I_PROBE, on_probe},
+	{WIRE_I_KILL_TREE, on_kill_tree},
+	{WIRE_I_KILL_STRAYS, on_kill_strays},
+	{WIRE_I_SIGNAL, on_signal_group},
+	{WIRE_I_SIGNAL_ALL, on_signal_all},
+	{WIRE_I_SPAWN_ON, on_spawn_on},
+	{WIRE_I_SPAWN_DEAD, on_spawn_dead},
+	{WIRE_I_WHO, on_who},
+	{WIRE_I_PROBE, on_probe},
 	{WIRE_I_PORT, on_port},
 };
 

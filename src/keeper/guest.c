@@ -24,7 +24,7 @@ enum {
 	BACKLOG = 64,
 	ACCEPTS = 16, /* at a time */
 	AGAIN_MS = 100,
-	REFUSED = 32,     /* who may still be told so at once */
+	REFUSED = 32,      /* who may still be told so at once */
 	REFUSED_MS = 2000, /* until a client must have read it */
 };
 

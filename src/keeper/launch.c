@@ -393,10 +393,10 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 
 void launch_done(struct launch *launch)
 {
-	int *fds[] = {&launch->userns,       &launch->out_dir,        &launch->listener,
-	              &launch->control[0],   &launch->control[1],     &launch->spawn[0],
-	              &launch->spawn[1],     &launch->rootfs.disk_fd, &launch->init_pidfd,
-	              &launch->rootfs.dev_fd, &launch->guest, &launch->guest_mount};
+	int *fds[] = {&launch->userns,        &launch->out_dir,        &launch->listener,
+	              &launch->control[0],    &launch->control[1],     &launch->spawn[0],
+	              &launch->spawn[1],      &launch->rootfs.disk_fd, &launch->init_pidfd,
+	              &launch->rootfs.dev_fd, &launch->guest,          &launch->guest_mount};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	uplink_done(&launch->uplink);

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "store/cursor.h"
 #include "store/pack.h"
+#include "store/service.h"
 #include "store/store_impl.h"
 
 /* Columns in the order of SERVICE_COLUMNS. */

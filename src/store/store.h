@@ -19,11 +19,11 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "model/environment.h"
-#include "model/service.h"
 #include "model/event.h"
 #include "model/exec.h"
 #include "model/image.h"
 #include "model/sandbox.h"
+#include "model/service.h"
 #include "model/span.h"
 #include "model/strings.h"
 
@@ -212,22 +212,6 @@ void environment_page_done(struct environment_page *page);
 /* Appends NAME=sealed for each variable. */
 int store_variables_get(struct store *store, const char *environment_id, struct strings *ret,
                         struct err *err) NODISCARD;
-
-/* By id, or by a name in that team (NULL: the default one), or else by that of one for everybody. */
-int store_service_get(struct store *store, const char *team, const char *id_or_name,
-                      struct service **ret, struct err *err) NODISCARD;
-/* What it has sealed; NULL: nothing. The caller frees. */
-int store_service_sealed(struct store *store, const char *id, char **ret,
-                         struct err *err) NODISCARD;
-struct service_page {
-	struct service **items; /* oldest first */
-	size_t count;
-	char *next_cursor;
-};
-/* team NULL: all; else its own and those for everybody. */
-int store_service_list(struct store *store, const char *team, const char *cursor, size_t limit,
-                       struct service_page *ret, struct err *err) NODISCARD;
-void service_page_done(struct service_page *page);
 
 struct event_filter {
 	const struct caller *viewer; /* only what they may look at; NULL: all */

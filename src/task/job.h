@@ -45,7 +45,7 @@ struct job {
 	/* the step */
 	unsigned serial;
 	unsigned attempts;
-	unsigned sandboxes; /* that went before anything ran in them */
+	unsigned sandboxes;           /* that went before anything ran in them */
 	struct loop_timer step_timer; /* its deadline, or the pause before it is repeated */
 	struct err err;               /* why the last attempt failed */
 

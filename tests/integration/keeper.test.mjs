@@ -182,7 +182,7 @@ describe('keeper with one uid for all', { skip: needsRoot }, () => {
 	test('a timeout is tried again until the command is gone', { timeout: 60000 }, async () => {
 		const word = `held-${process.pid}`;
 		// Its parent, which says how it ended, is stopped and says nothing.
-		const result = await cloche.exec(box, ['bash', '-c', `kill -STOP $PPID; exec -a ${word} sleep 1000`], { timeoutMs: 1000 });
+		const result = await cloche.exec(box, ['bash', '-c', `sleep 0.3; kill -STOP $PPID; exec -a ${word} sleep 1000`], { timeoutMs: 1000 });
 		assert.equal(result.reason, 'timeout', JSON.stringify(result));
 		await until(() => named(word).length === 0, 'it is gone');
 		assert.equal((await cloche.exec(box, 'echo alive')).stdout, 'alive\n');
