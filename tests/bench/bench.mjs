@@ -9,13 +9,14 @@ import { parseArgs } from 'node:util';
 
 import { Daemon } from '../integration/lib.mjs';
 import { idle } from './idle.mjs';
+import { network } from './network.mjs';
 import { Peers } from './peers.mjs';
 import { BURST_CONFIG, COLD_CONFIG, CONFIG, burst, execs, metric, starts, sustained } from './rows.mjs';
 import { work } from './work.mjs';
 
 const { values: options } = parseArgs({
 	options: {
-		rows: { type: 'string', default: '1,2,3,4,5,6,7' },
+		rows: { type: 'string', default: '1,2,3,4,5,6,7,8' },
 		rounds: { type: 'string', default: '100' },
 		workers: { type: 'string', default: '2' },
 		sandboxes: { type: 'string', default: '1000' },
@@ -73,6 +74,10 @@ async function measureAll(peers) {
 		await withDaemon(BURST_CONFIG, async (daemon) => {
 			comparisons.push(...(await burst(daemon, peers, { workers, times: 3 })));
 		});
+	}
+	if (wants(8)) {
+		say('row 8: network');
+		comparisons.push(...(await network()));
 	}
 	if (wants(6)) {
 		say('row 6: idle sandboxes');
