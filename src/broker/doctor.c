@@ -18,16 +18,19 @@
 #include "base/io.h"
 #include "base/str.h"
 #include "broker/slot.h"
+#include "os/anyip.h"
 #include "os/caps.h"
 #include "os/cgroup.h"
 #include "os/disk.h"
 #include "os/landlock.h"
 #include "os/mount.h"
+#include "os/nft.h"
 #include "os/ns.h"
 #include "os/path.h"
 #include "os/proc.h"
 #include "os/seccomp.h"
 #include "os/syscalls.h"
+#include "os/transparent.h"
 
 enum { DOCTOR_TIMEOUT_MS = 20 * 1000 };
 
@@ -138,6 +141,29 @@ static int probe_idmap(const struct probe *probe)
 static int probe_netns(const struct probe *probe)
 {
 	return ns_unshare(CLONE_NEWNET);
+}
+
+/* What a gateway stands on, with addresses that are nobody's. */
+static int probe_egress(const struct probe *probe)
+{
+	struct anyip own;
+	struct nft_tproxy tproxies[2] = {{.port = 1}, {.port = 1}};
+	bool has_v6 = false;
+	int r = ns_unshare(CLONE_NEWNET);
+	if (!addr_parse("192.0.0.2", &own.v4) || !addr_parse("fd00:c10c:e::2", &own.v6))
+		return -EINVAL;
+	if (r >= 0)
+		r = anyip_set_up(&own, &has_v6);
+	tproxies[0].own = tproxies[0].gateway = own.v4;
+	tproxies[1].own = tproxies[1].gateway = own.v6;
+	if (r >= 0)
+		r = nft_tproxy_load(tproxies, has_v6 ? 2 : 1);
+	auto_close int listener = -1;
+	if (r >= 0)
+		r = listener = transparent_listen(&(struct transparent_end){own.v4, 1}, 1);
+	if (r >= 0)
+		say(probe, has_v6 ? "tproxy, IPv4 and IPv6" : "tproxy, IPv4 alone");
+	return MIN(r, 0);
 }
 
 static int probe_ipcns(const struct probe *probe)
