@@ -437,37 +437,44 @@ static struct verdict race(void)
 	return held(0, "%u allowed, %u refused", good, refused);
 }
 
-/* --- X10: a second TLS hello that names another host --- */
+/* --- X10: TLS hellos --- */
 
-static size_t put_hello(unsigned char *out, const char *name)
+/* A hello for name ("" for none), with one more extension unless it is 0. */
+static size_t put_hello(unsigned char *out, const char *name, unsigned more)
 {
-	size_t n = strlen(name), at_len;
-	unsigned char body[300], *p = body;
-	static const unsigned char start[] = {3, 3};
-	memcpy(p, start, 2);
-	p += 2;
-	memset(p, 7, 32);
-	p += 32;
 	static const unsigned char middle[] = {0, 0, 2, 0x13, 1, 1, 0};
-	memcpy(p, middle, sizeof(middle));
-	p += sizeof(middle);
-	at_len = n + 9;
-	const unsigned char extension[] = {0,
-	                                   (unsigned char)at_len,
-	                                   0,
-	                                   0,
-	                                   0,
-	                                   (unsigned char)(n + 5),
-	                                   0,
-	                                   (unsigned char)(n + 3),
-	                                   0,
-	                                   0,
-	                                   (unsigned char)n};
-	memcpy(p, extension, sizeof(extension));
-	p += sizeof(extension);
-	memcpy(p, name, n);
-	p += n;
-	size_t len = (size_t)(p - body);
+	unsigned char body[400], extensions[300];
+	size_t n = strlen(name), extensions_len = 0, len = 0;
+	if (n > 0) {
+		const unsigned char head[] = {0,
+		                              0,
+		                              0,
+		                              (unsigned char)(n + 5),
+		                              0,
+		                              (unsigned char)(n + 3),
+		                              0,
+		                              0,
+		                              (unsigned char)n};
+		memcpy(extensions, head, sizeof(head));
+		memcpy(extensions + sizeof(head), name, n);
+		extensions_len = sizeof(head) + n;
+	}
+	if (more != 0) {
+		const unsigned char head[] = {
+			(unsigned char)(more >> 8), (unsigned char)more, 0, 2, 0, 0};
+		memcpy(extensions + extensions_len, head, sizeof(head));
+		extensions_len += sizeof(head);
+	}
+	body[len++] = 3;
+	body[len++] = 3;
+	memset(body + len, 7, 32);
+	len += 32;
+	memcpy(body + len, middle, sizeof(middle));
+	len += sizeof(middle);
+	body[len++] = 0;
+	body[len++] = (unsigned char)extensions_len;
+	memcpy(body + len, extensions, extensions_len);
+	len += extensions_len;
 	const unsigned char head[] = {
 		22, 3, 1, 0, (unsigned char)(len + 4), 1, 0, 0, (unsigned char)len};
 	memcpy(out, head, sizeof(head));
@@ -475,20 +482,73 @@ static size_t put_hello(unsigned char *out, const char *name)
 	return sizeof(head) + len;
 }
 
-static struct verdict second_hello(void)
+/* A connection to the allowed address, after the allowed name led there. */
+static int to_allowed(unsigned port)
+{
+	struct place good = at(probe_arg("address"), port);
+	int fd = open_to(&good, SOCK_STREAM), answers = 0;
+	if (ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0 ||
+	    connect(fd, &good.any, good.len) < 0)
+		return -1;
+	return fd;
+}
+
+static struct verdict hello_is_refused(const char *name, unsigned more)
 {
 	unsigned char bytes[1024];
-	struct place good = at(probe_arg("address"), 443);
-	int fd = open_to(&good, SOCK_STREAM), answers = 0;
-	static const unsigned char change[] = {20, 3, 3, 0, 1, 1};
-	if (ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0)
-		return broken("the allowed name does not resolve");
-	if (connect(fd, &good.any, good.len) < 0)
+	int fd = to_allowed(443);
+	size_t len = put_hello(bytes, name, more);
+	if (fd < 0)
 		return broken("the allowed address: %s", strerror(errno));
-	size_t len = put_hello(bytes, probe_arg("name"));
+	if (send(fd, bytes, len, MSG_NOSIGNAL) != (ssize_t)len)
+		return held(errno, "refused");
+	return unanswered(fd, SOCK_STREAM);
+}
+
+static struct verdict unnamed_hello(void)
+{
+	return hello_is_refused("", 43);
+}
+
+static struct verdict encrypted_hello(void)
+{
+	return hello_is_refused(probe_arg("name"), 0xfe0d);
+}
+
+static struct verdict other_hello(void)
+{
+	return hello_is_refused(probe_arg("unlisted"), 0);
+}
+
+/* What is allowed works, also when it comes byte by byte: the server says what is wrong with it. */
+static struct verdict slow_hello(void)
+{
+	unsigned char bytes[1024];
+	int fd = to_allowed(443), now = 1;
+	size_t len = put_hello(bytes, probe_arg("name"), 0);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
+	for (size_t i = 0; fd >= 0 && i < len; i++) {
+		if (send(fd, bytes + i, 1, MSG_NOSIGNAL) != 1)
+			return broken("cut after %zu bytes: %s", i, strerror(errno));
+		usleep(200);
+	}
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	if (poll(&ready, 1, PATIENCE_MS) != 1 || recv(fd, bytes, 1, 0) != 1)
+		return broken("the server does not answer");
+	return bytes[0] == 21 || bytes[0] == 22 ? held(0, "answered") : broken("no TLS");
+}
+
+static struct verdict second_hello(void)
+{
+	static const unsigned char change[] = {20, 3, 3, 0, 1, 1};
+	unsigned char bytes[1024];
+	int fd = to_allowed(443);
+	if (fd < 0)
+		return broken("the allowed address: %s", strerror(errno));
+	size_t len = put_hello(bytes, probe_arg("name"), 0);
 	memcpy(bytes + len, change, sizeof(change));
 	len += sizeof(change);
-	len += put_hello(bytes + len, probe_arg("unlisted"));
+	len += put_hello(bytes + len, probe_arg("unlisted"), 0);
 	if (send(fd, bytes, len, MSG_NOSIGNAL) != (ssize_t)len)
 		return held(errno, "refused");
 	for (;;) {
@@ -515,7 +575,11 @@ static const struct attempt attempts[] = {
 	{"X04", "names by other resolvers", unlisted_names, NEEDS_ARG, "unlisted"},
 	{"X05", "other types", other_types, 0, NULL},
 	{"X05", "odd questions", odd_questions, 0, NULL},
+	{"X10", "a hello for another", other_hello, 0, NULL},
+	{"X10", "a hello for nobody", unnamed_hello, 0, NULL},
+	{"X10", "an encrypted hello", encrypted_hello, 0, NULL},
 	{"X10", "a second hello", second_hello, 0, NULL},
+	{"X10", "a slow hello works", slow_hello, 0, NULL},
 	{"X17", "transparent socket", transparent, 0, NULL},
 	{"X17", "mark", mark, 0, NULL},
 	{"X17", "a source of one's own choice", spoofed_source, 0, NULL},
