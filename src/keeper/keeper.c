@@ -286,12 +286,14 @@ static void finish_execs(struct keeper *keeper)
 static void write_exit_record(struct keeper *keeper)
 {
 	const struct meter *meter = &keeper->meter;
-	char text[512];
+	struct network_sums net = network_sums(keeper);
+	char text[768];
 	int n = snprintf(
 		text, sizeof(text),
 		"reason=%s\nended_ms=%llu\ncpu_us=%llu\nmemory_peak=%llu\nmemory_byte_s=%llu\n"
 		"disk=%llu\ninodes=%llu\nuptime_ms=%llu\noom_kills=%llu\npids_denied=%llu\n"
-		"output=%llu\n",
+		"output=%llu\nnet_sent=%llu\nnet_received=%llu\nnet_connections=%llu\n"
+		"net_denied=%llu\n",
 		keeper->end_reason, (unsigned long long)io_real_ms(),
 		(unsigned long long)meter->usage.cpu_us,
 		(unsigned long long)meter->usage.memory_peak,
@@ -300,7 +302,9 @@ static void write_exit_record(struct keeper *keeper)
 		(unsigned long long)(io_boot_ms() - keeper->started_boot_ms),
 		(unsigned long long)meter->usage.oom_kills,
 		(unsigned long long)meter->usage.pids_denied,
-		(unsigned long long)keeper->output_bytes);
+		(unsigned long long)keeper->output_bytes, (unsigned long long)net.sent,
+		(unsigned long long)net.received, (unsigned long long)net.connections,
+		(unsigned long long)net.denied);
 	int r = io_replace_file(keeper->launch.out_dir, "exit", text, (size_t)n, 0640);
 	if (r < 0)
 		log_error("cannot write the exit record", LOG_STR("sandbox", keeper->slot.id),

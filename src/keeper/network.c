@@ -349,18 +349,30 @@ int network_policy(struct keeper *keeper, struct conn *conn, const struct wire_m
 	return 1;
 }
 
+struct network_sums network_sums(const struct keeper *keeper)
+{
+	if (!keeper->network)
+		return (struct network_sums){0};
+	const struct gateway *gateway = &keeper->network->gateway;
+	return (struct network_sums){
+		.sent = gateway->sent,
+		.received = gateway->received,
+		.connections = gateway->connections,
+		.open = gateway->flow_count + gateway->exchange_count,
+		.denied = gateway->decisions.denied,
+		.queries = gateway->resolver.asked,
+	};
+}
+
 void network_put_sums(const struct keeper *keeper, struct wire_out *out)
 {
-	const struct network *network = keeper->network;
-	if (!network)
-		return;
-	const struct gateway *gateway = &network->gateway;
-	wire_put_u64(out, FIELD_METER_NET_SENT, gateway->sent);
-	wire_put_u64(out, FIELD_METER_NET_RECEIVED, gateway->received);
-	wire_put_u64(out, FIELD_METER_NET_CONNECTIONS, gateway->connections);
-	wire_put_u64(out, FIELD_METER_NET_OPEN, gateway->flow_count + gateway->exchange_count);
-	wire_put_u64(out, FIELD_METER_NET_DENIED, gateway->decisions.denied);
-	wire_put_u64(out, FIELD_METER_DNS_QUERIES, gateway->resolver.asked);
+	struct network_sums sums = network_sums(keeper);
+	wire_put_u64(out, FIELD_METER_NET_SENT, sums.sent);
+	wire_put_u64(out, FIELD_METER_NET_RECEIVED, sums.received);
+	wire_put_u64(out, FIELD_METER_NET_CONNECTIONS, sums.connections);
+	wire_put_u64(out, FIELD_METER_NET_OPEN, sums.open);
+	wire_put_u64(out, FIELD_METER_NET_DENIED, sums.denied);
+	wire_put_u64(out, FIELD_METER_DNS_QUERIES, sums.queries);
 }
 
 void network_put(struct keeper *keeper, struct conn *conn, uint64_t request, struct wire_out *out)

@@ -24,6 +24,13 @@ int network_policy(struct keeper *keeper, struct conn *conn, const struct wire_m
                    struct err *err) NODISCARD;
 /* K_NET: the hosts, and then the sums into `out`. */
 void network_put(struct keeper *keeper, struct conn *conn, uint64_t request, struct wire_out *out);
+/* What left and came so far; zeros where there is no gateway. */
+struct network_sums {
+	uint64_t sent, received; /* bytes */
+	uint64_t connections, open, denied;
+	uint64_t queries; /* to resolvers outside */
+};
+struct network_sums network_sums(const struct keeper *keeper);
 /* The METER_NET_* fields alone. */
 void network_put_sums(const struct keeper *keeper, struct wire_out *out);
 /* A daemon that lists what runs may be another one than was asked: questions come again. */

@@ -399,6 +399,12 @@ describe('network policy', { skip: needsRoot }, () => {
 		const row = info.hosts.find((one) => one.host === 'example.test' && one.port === 443);
 		assert.ok(row.sent > 4900000 && row.sent <= 5100000, JSON.stringify({ row, meters }));
 		await some.decided({ verdict: 'deny', rule: 'the sandbox has sent all the bytes it may' });
+		await cloche.get('POST', `/sandboxes/${some.id}/stop`);
+		const stopped = await until(async () => {
+			const now = await cloche.get('GET', `/sandboxes/${some.id}`);
+			return now.state === 'stopped' && now;
+		}, 'it stops');
+		assert.ok(stopped.meters.netSentBytes >= row.sent && stopped.meters.netDenied > 0, JSON.stringify(stopped.meters));
 		await cloche.get('POST', '/environments', { name: 'slow', level: 'custom', allowedDomains: ['example.test'], egressRate: 1000000 });
 		const slow = await box(held, 'slow');
 		const started = Date.now();
