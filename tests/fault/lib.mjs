@@ -6,8 +6,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { once } from 'node:events';
 
-import { build, clocheBin, Daemon, allProcesses, openFiles, processInfo, sleep, until } from '../integration/lib.mjs';
-import { files, readText, strays } from './machine.mjs';
+import { build, clocheBin, Daemon, allProcesses, processInfo, sleep, until } from '../integration/lib.mjs';
+import { files, openLinks, readText, strays } from './machine.mjs';
 
 /** Connections of clients and of the parked come and go. */
 const DESCRIPTORS_SLACK = 3;
@@ -268,16 +268,12 @@ export class HurtDaemon extends Daemon {
 		});
 	}
 
-	/** Open descriptors of those who stay: a fault must leak none. */
+	/** Open descriptors of those who stay: a fault must leak none. A folder that was granted for a
+	 * sandbox that was not made waits for ten minutes. */
 	descriptors() {
-		const count = (pid) => {
-			try {
-				return openFiles(pid);
-			} catch {
-				return 0;
-			}
-		};
+		const granted = path.join(this.folder, 'given');
 		const roles = ['cloched', 'cloche:broker', 'cloche:launch', 'cloche:tasks', 'cloche:dialer'];
+		const count = (pid) => openLinks(pid).filter((target) => target !== granted).length;
 		return Object.fromEntries(roles.map((role) => [role, Math.max(0, ...this.processes(role).map((info) => count(info.pid)))]));
 	}
 

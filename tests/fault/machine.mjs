@@ -29,6 +29,9 @@ const list = (folder) => {
 	}
 };
 
+/** What the descriptors of a process lead to. */
+export const openLinks = (pid) => list(`/proc/${pid}/fd`).map((fd) => readLink(`/proc/${pid}/fd/${fd}`));
+
 let groups = [];
 
 /** Folders of control groups that hold sandboxes. */
@@ -79,10 +82,7 @@ export function namespacesOf(pids) {
 	const found = new Set();
 	for (const pid of pids) {
 		for (const kind of KINDS) found.add(readLink(`/proc/${pid}/ns/${kind}`));
-		for (const fd of list(`/proc/${pid}/fd`)) {
-			const target = readLink(`/proc/${pid}/fd/${fd}`);
-			if (/^[a-z]+:\[\d+\]$/.test(target) && !/^(socket|pipe):/.test(target)) found.add(target);
-		}
+		for (const target of openLinks(pid)) if (/^[a-z]+:\[\d+\]$/.test(target) && !/^(socket|pipe):/.test(target)) found.add(target);
 	}
 	found.delete('');
 	return found;
