@@ -169,10 +169,10 @@ int op_egress(struct broker *broker, struct wire_msg *msg, struct err *err)
 	auto_close int box = box_open(broker->site.state.sandboxes_fd, sandbox);
 	size_t at = 0;
 	const char *cidr;
-	if (box < 0 || !box_is_alive(box))
-		return err_set(err, ERR_NOT_FOUND, "sandbox %s does not run", sandbox);
 	if (check_cidrs(msg, err) < 0)
 		return -1;
+	if (box < 0 || !box_is_alive(box))
+		return err_set(err, ERR_NOT_FOUND, "sandbox %s does not run", sandbox);
 	int r = write_policy(box, generation, msg);
 	if (r < 0)
 		return err_sys(err, -r, "write egress of %s", sandbox);

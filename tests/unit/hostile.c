@@ -40,6 +40,7 @@ void setup(struct fixture *f, zygote_fn keeper, zygote_fn tasks)
 	broker->site.program_fd = open("/dev/null", O_PATH | O_CLOEXEC);
 	broker->site.templates_fd = open("/dev/null", O_PATH | O_CLOEXEC);
 	slots_init(&broker->slots, -1, broker->site.state.path);
+	egress_init(&f->broker->egress, f->broker);
 	line_init(&broker->line, broker);
 	control_init(&broker->control, broker);
 	supervise_init(&broker->supervise, broker, -1, NULL);
