@@ -36,12 +36,12 @@ static bool is_host(const char *host)
 int remote_parse(const char *url, struct remote *ret, struct err *err)
 {
 	struct remote remote = {.is_tls = str_has_prefix(url, "https://")};
-	const char *at = url + strlen(remote.is_tls ? "https://" : "http://");
-	bool is_bracketed = *at == '[';
 	uint64_t port = remote.is_tls ? PORT_TLS : PORT_PLAIN;
 
 	if (!remote.is_tls && !str_has_prefix(url, "http://"))
 		return refuse(url, err);
+	const char *at = url + strlen(remote.is_tls ? "https://" : "http://");
+	bool is_bracketed = *at == '[';
 	size_t len = is_bracketed ? strcspn(++at, "]") : strcspn(at, ":/");
 	const char *rest = at + len + (is_bracketed && at[len] == ']');
 	size_t port_len = *rest == ':' ? strcspn(rest + 1, "/") : 0;
