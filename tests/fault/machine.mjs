@@ -88,11 +88,13 @@ export function namespacesOf(pids) {
 	return found;
 }
 
-export function loopFiles(folder) {
+/** Files under loop devices. When the broker that made one is gone, so is the way to its file: what
+ * is left of the path still names the sandbox. */
+export function loopFiles(daemon) {
 	return list('/sys/block')
 		.filter((name) => name.startsWith('loop'))
 		.map((name) => readText(`/sys/block/${name}/loop/backing_file`).trim())
-		.filter((file) => file.startsWith(folder));
+		.filter((file) => file.startsWith(daemon.folder) || daemon.everIds.has(/sb_\w+/.exec(file)?.[0]));
 }
 
 /** Id ranges that are taken for sandboxes of this state directory: their ids. */
@@ -184,7 +186,7 @@ export function strays(daemon, rows, execs = new Set()) {
 		if (name.startsWith('sb_') && !isFine(name.replace(/\.sock$/, ''))) found.push(`socket ${name}`);
 	for (const group of clocheGroups())
 		for (const id of list(group)) if (daemon.everIds.has(id) && !isFine(id)) found.push(`cgroup ${path.join(group, id)}`);
-	for (const file of loopFiles(daemon.folder)) if (![...alive, ...parked].some((id) => file.includes(id))) found.push(`loop device of ${file}`);
+	for (const file of loopFiles(daemon)) if (![...alive, ...parked].some((id) => file.includes(id))) found.push(`loop device of ${file}`);
 	for (const id of slots(daemon.state)) if (!known.has(id) && !parked.has(id)) found.push(`id range of ${id}`);
 	for (const id of alive) if (!folders.includes(id)) found.push(`no folder of ${id}, which is alive`);
 	const processes = { own: processesOf(daemon), inside: processesInside(daemon.everIds) };

@@ -167,7 +167,7 @@ async function sample() {
 		namespaces: namespaces(),
 		processes: processesOf(daemon).length,
 		cgroups: groups,
-		loops: loopFiles(daemon.folder).length,
+		loops: loopFiles(daemon).length,
 		inodes: inodes(daemon.state),
 		median: quantile(recent, 0.5),
 		p99: quantile(recent, 0.99),
