@@ -1,4 +1,6 @@
 /* Teams, keys, tokens and the audit in the store: what holds inside a transaction. */
+#include <unistd.h>
+
 #include "harness/test.h"
 
 #include <poll.h>
@@ -261,8 +263,10 @@ TEST(keys_are_listed_by_team_and_principal)
 	struct store_write *write;
 	struct id last;
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		last = add_key(store, "key", NULL, NULL);
+		usleep(2000); /* ids are in order of their milliseconds */
+	}
 	OK(store_credential_list(store, &filter, &page, &err));
 	CHECK_INT(page.count, 2);
 	filter.cursor = page.next_cursor;
