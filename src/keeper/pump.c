@@ -236,7 +236,9 @@ static bool update(struct pump *pump)
 static void run(struct pump *pump, bool does_out, bool does_in)
 {
 	bool is_good = !does_out || run_line(pump, PUMP_OUT);
-	if (is_good && does_in)
+	/* An answer somebody waits for is looked at before it goes on: on_side does that. */
+	bool is_awaited = pump->wants_answer && pump->lines[PUMP_IN].in_pipe == 0;
+	if (is_good && does_in && !is_awaited)
 		is_good = run_line(pump, PUMP_IN);
 	bool is_over = pump->lines[PUMP_OUT].is_shut && pump->lines[PUMP_IN].is_shut;
 	if (is_good && !is_over)
