@@ -504,7 +504,8 @@ TEST(rows_wait_for_the_next_write_and_keep_their_order)
 	flush(store);
 	CHECK(!store_audit_waits(store));
 	store_get_stats(store, &stats);
-	CHECK_INT(stats.commits, 1);
+	/* One, unless this process stood still for longer than rows wait. */
+	CHECK(stats.commits == 1 || stats.commits == 2);
 	OK(store_audit_list(store, &filter, &page, &err));
 	CHECK_INT(page.count, 2);
 	CHECK_STR(page.items[0].action, "one");
