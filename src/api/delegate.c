@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "api/call.h"
-#include "base/io.h"
 #include "model/policy.h"
 #include "store/identity.h"
+#include "task/charge.h"
 
 /* --- how far a policy reaches --- */
 
@@ -108,8 +108,8 @@ int delegate_rights(struct api *api, const struct caller *caller, struct rights 
 	scopes_intersect(&ret->scopes, &caller->scopes);
 	/* The credential outlives the run by its grace; a child must not. */
 	ret->until_ms = MIN(ret->until_ms, credential->expires_ms - RIGHTS_GRACE_MS);
-	return store_budget_left(api->store, caller->credential.text, io_real_ms(), &ret->budget,
-	                         err);
+	ret->budget = charge_left(api->tasks, caller->run.text);
+	return 0;
 }
 
 int delegate_within(const struct reach *inner, const struct reach *outer, struct err *err)

@@ -48,7 +48,7 @@ void hub_free(struct hub *hub)
 static char *encode(const struct event *event)
 {
 	json_t *json = encode_event(event);
-	char *text = json_dumps(json, JSON_COMPACT);
+	char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));
 
 	json_decref(json);
 	return text;

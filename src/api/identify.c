@@ -388,4 +388,6 @@ void identify_recheck(struct api *api, const struct request *except, const char 
 	struct recheck recheck = {api, except, id};
 
 	api->peers.each_request(recheck_one, &recheck, api->peers.ctx);
+	if (api->tasks)
+		tasks_recheck(api->tasks);
 }

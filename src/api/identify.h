@@ -26,5 +26,6 @@ void identify_free(struct identify *identify);
 int identify_caller(struct api *api, struct request *request, struct caller **ret,
                     struct err *err) NODISCARD;
 /* After something was revoked: ends every request whose key does not count any more, except this
- * one (which may be NULL). With an id also those of that key. */
+ * one (which may be NULL), and every run that was started with it. With an id also the requests of
+ * that key. */
 void identify_recheck(struct api *api, const struct request *except, const char *id);

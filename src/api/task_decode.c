@@ -438,6 +438,8 @@ static int take_rights(struct call *call, const struct task *task, struct run *r
 	uint64_t now = io_real_ms();
 	int r = delegate_rights(call->api, call->caller, &parent, err);
 
+	if (r == 0 && parent.budget == 0)
+		r = err_set(err, ERR_BUDGET, "budget: nothing is left of the caller's own");
 	/* Who does not say how long gets what there is. */
 	if (r == 0 && !is_given(call->body, "timeout") && parent.until_ms > now)
 		run->timeout_ms = MIN(run->timeout_ms, parent.until_ms - now);
@@ -452,7 +454,9 @@ static int take_rights(struct call *call, const struct task *task, struct run *r
 		scopes_make_run(&child.scopes);
 		child.until_ms = parent.until_ms; /* its own time begins with its turn */
 		rights_list(&child, &run->rights);
-		run->budget = child.budget;
+		/* A child that does not say how much shares what the runs above it have. */
+		if (!call->caller->run.text[0] || wish.has_budget)
+			run->budget = child.budget;
 		run->parent = call->caller->credential;
 	}
 	rights_done(&parent);

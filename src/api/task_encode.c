@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "model/money.h"
 #include "model/rights.h"
 #include "store/identity.h"
 #include "store/task.h"
@@ -75,7 +76,8 @@ static json_t *number_of(uint64_t number)
 
 static json_t *dollars(uint64_t millionths)
 {
-	return json_real((double)millionths / 1e6);
+	return millionths == MONEY_UNLIMITED ? json_null()
+	                                     : json_real(money_to_dollars(millionths));
 }
 
 static json_t *scopes_of(const struct run *run)
@@ -140,8 +142,46 @@ static void put_end(json_t *object, const struct run *run)
 	                                                      : json_null());
 	json_object_set_new(object, "inputTokens", number_of(run->input_tokens));
 	json_object_set_new(object, "outputTokens", number_of(run->output_tokens));
+	json_object_set_new(object, "cachedTokens", number_of(run->cached_tokens));
 	json_object_set_new(object, "usage", encode_meters(&run->meters));
 	json_object_set_new(object, "cost", dollars(run->cost));
+}
+
+static void put_money(json_t *object, struct api *api, const struct run *run)
+{
+	auto_(credential_freep) struct credential *token = NULL;
+	uint64_t total = run->cost, left = MONEY_UNLIMITED;
+	struct err err = {0};
+
+	if (tasks_money(api->tasks, run->id.text, &total, &left)) {
+		/* as it is now */
+	} else if (run->token.text[0] &&
+	           store_credential_get(api->store, run->token.text, &token, &err) == 0) {
+		total = token->spent;
+	}
+	json_object_set_new(object, "totalCost", dollars(total));
+	json_object_set_new(object, "budget", dollars(run->budget));
+	json_object_set_new(object, "budgetLeft", dollars(left));
+}
+
+static void put_chain(json_t *object, struct api *api, const struct run *run)
+{
+	auto_(credential_freep) struct credential *parent = NULL;
+	struct strings ids = {0};
+	json_t *chain = json_array();
+	struct err err = {0};
+
+	if (run->parent.text[0] &&
+	    store_credential_get(api->store, run->parent.text, &parent, &err) == 0) {
+		if (parent->chain)
+			strings_split(&ids, parent->chain);
+		strings_add(&ids, parent->id.text);
+	}
+	for (size_t i = 0; i < ids.count; i++)
+		json_array_append_new(chain, json_string(ids.items[i]));
+	strings_done(&ids);
+	json_object_set_new(object, "parent", encode_text(parent ? parent->run.text : NULL));
+	json_object_set_new(object, "chain", chain);
 }
 
 json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
@@ -159,8 +199,8 @@ json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
 	                                              : json_null());
 	json_object_set_new(object, "signal",
 	                    run->has_exit && run->signal ? json_integer(run->signal) : json_null());
-	json_object_set_new(object, "budget",
-	                    run->budget == UINT64_MAX ? json_null() : dollars(run->budget));
+	put_money(object, api, run);
+	put_chain(object, api, run);
 	json_object_set_new(object, "sandbox", encode_text(run->sandbox.text));
 	json_object_set_new(object, "token", encode_text(run->token.text));
 	json_object_set_new(object, "scopes", scopes_of(run));

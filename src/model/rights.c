@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "model/money.h"
 
 struct right {
 	const char *name;
@@ -149,6 +150,7 @@ static int narrow_list(const struct rights *parent, const struct wish *wish,
 static int narrow_numbers(const struct rights *parent, const struct wish *wish, uint64_t now_ms,
                           struct rights *ret, struct err *err)
 {
+	char wanted[MONEY_TEXT], rest[MONEY_TEXT];
 	uint64_t left = parent->until_ms > now_ms ? parent->until_ms - now_ms : 0;
 
 	if (parent->until_ms == RIGHTS_UNLIMITED)
@@ -163,9 +165,9 @@ static int narrow_numbers(const struct rights *parent, const struct wish *wish, 
 	if (wish->has_time && wish->time_ms < RIGHTS_UNLIMITED - now_ms)
 		ret->until_ms = now_ms + wish->time_ms;
 	if (wish->has_budget && wish->budget > parent->budget)
-		return err_set(err, ERR_FORBIDDEN,
-		               "budget: $%.6f is more than the $%.6f the caller has left",
-		               (double)wish->budget / 1e6, (double)parent->budget / 1e6);
+		return err_set(
+			err, ERR_FORBIDDEN, "budget: $%s is more than the $%s the caller has left",
+			money_format(wanted, wish->budget), money_format(rest, parent->budget));
 	ret->budget = wish->has_budget ? wish->budget : parent->budget;
 	return 0;
 }

@@ -96,10 +96,11 @@ struct run {
 	bool has_exit;
 	int exit_code; /* valid when signal is 0 */
 	int signal;
-	uint64_t input_tokens, output_tokens;
+	uint64_t input_tokens, output_tokens, cached_tokens;
 	struct meters meters;
-	uint64_t cost; /* millionths of a dollar */
-	char *log;     /* frames of task/log.h in base64; NULL: none, or in a file */
+	uint64_t charged; /* for calls of models; in millionths of a dollar, as all money */
+	uint64_t cost;    /* of its sandbox, and what it was charged */
+	char *log;        /* frames of task/log.h in base64; NULL: none, or in a file */
 	bool has_log_file;
 	char *output; /* the result, as JSON; NULL: none */
 };

@@ -116,6 +116,8 @@ static void take_run_end(sqlite3_stmt *row, struct run *run)
 	run->log = db_column_text(row, 26);
 	run->has_log_file = db_column_int(row, 27) != 0;
 	run->output = db_column_text(row, 28);
+	run->cached_tokens = db_column_int(row, 29);
+	run->charged = db_column_int(row, 30);
 }
 
 /* Columns in the order of RUN_COLUMNS. */

@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "task/cost.h"
 #include "task/job.h"
 #include "task/log.h"
 #include "task/redact.h"
@@ -120,7 +119,6 @@ int collect_log(struct job *job, struct err *err)
 	char path[96];
 	int fd, r;
 
-	run->cost = cost_of(&config->config->rates, &run->meters);
 	/* Both ids were made by us: no slash can be in them. */
 	(void)snprintf(path, sizeof(path), "%s/out/%s", run->sandbox.text, run->exec.text);
 	fd = openat(config->sandboxes_fd, path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

@@ -5,12 +5,29 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "model/money.h"
 #include "model/rights.h"
 #include "store/identity.h"
+#include "task/ledger.h"
 
 enum { RETRY_MS = 200, RETRY_MOST_MS = 30 * 1000 };
 
 static void begin_step(struct job *job, enum run_step step);
+
+static void find_chain(struct job *job)
+{
+	const char *parent = job->run->parent.text;
+	auto_(credential_freep) struct credential *credential = NULL;
+	struct err err = {0};
+
+	if (!parent[0])
+		return;
+	/* A parent that is gone is refused by the store when the token is made. */
+	if (store_credential_get(job_store(job), parent, &credential, &err) == 0 &&
+	    credential->chain)
+		strings_split(&job->chain, credential->chain);
+	strings_add(&job->chain, parent);
+}
 
 struct job *job_new(struct tasks *tasks, struct run *run, struct task *task)
 {
@@ -27,6 +44,7 @@ struct job *job_new(struct tasks *tasks, struct run *run, struct task *task)
 	if (rights_load(&run->rights, &rights, &err) == 0)
 		job->depth = rights.depth;
 	rights_done(&rights);
+	find_chain(job);
 	watch_init(job);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
 		job->progress[i].step = (enum run_step)i;
@@ -37,6 +55,7 @@ static void stop_timers(struct job *job)
 {
 	loop_timer_stop(&job->step_timer);
 	loop_timer_stop(&job->commit_retry);
+	loop_timer_stop(&job->charged);
 	watch_end(job);
 }
 
@@ -49,6 +68,7 @@ void job_free(struct job *job)
 	for (size_t i = 0; i < job->event_count; i++)
 		event_done(&job->events[i]);
 	mem_freep(&job->events);
+	strings_done(&job->chain);
 	json_decref(job->choices);
 	run_free(job->run);
 	task_free(job->task);
@@ -235,6 +255,8 @@ static void begin_step(struct job *job, enum run_step step)
 {
 	job->run->step = step;
 	job->attempts = 1;
+	if (step > RUN_STEP_WAIT)
+		family_end(job);
 	if (step == RUN_STEP_AGENT && !job->run->exec.text[0])
 		job->run->exec = id_new("ex");
 	job_note_step(job, step, "started", NULL);
@@ -396,6 +418,7 @@ void job_resume(struct job *job)
 	job->is_resumed = true;
 	job->attempts = 1;
 	job->serial++;
+	ledger_take_up(job);
 	if (job->run->step <= RUN_STEP_WAIT)
 		watch_clock(job, time_left(job->run));
 	log_info("a run is taken up again", LOG_STR("run", job->run->id.text),
@@ -428,6 +451,7 @@ void job_end(struct job *job, enum run_end end, const char *detail)
 	spec_set(&job->run->detail, detail);
 	log_info("a run ends", LOG_STR("run", job->run->id.text),
 	         LOG_STR("reason", run_end_name(end)));
+	family_end(job);
 	if (!job->is_started) {
 		end_queued(job);
 	} else if (job->run->step == RUN_STEP_WAIT) {
@@ -459,7 +483,7 @@ static void note_end(struct job *job)
 	                                                      : json_null());
 	json_object_set_new(data, "inputTokens", json_integer((json_int_t)run->input_tokens));
 	json_object_set_new(data, "outputTokens", json_integer((json_int_t)run->output_tokens));
-	json_object_set_new(data, "cost", json_real((double)run->cost / 1e6));
+	json_object_set_new(data, "cost", json_real(money_to_dollars(run->cost)));
 	if (run->detail)
 		json_object_set_new(data, "error", json_string(run->detail));
 	job_note(job, end_kind(run->state), data);

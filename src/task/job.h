@@ -24,11 +24,12 @@ struct job {
 	struct run *run;
 	struct task *task;
 	json_t *choices;
-	unsigned depth;   /* runs above it */
-	unsigned pending; /* answers that will come */
-	bool is_started;  /* it left the queue */
-	bool is_over;     /* nothing follows */
-	bool is_resumed;  /* more than one sandbox may have been made for it */
+	struct strings chain; /* credentials above its own, oldest first */
+	unsigned depth;       /* runs above it */
+	unsigned pending;     /* answers that will come */
+	bool is_started;      /* it left the queue */
+	bool is_over;         /* nothing follows */
+	bool is_resumed;      /* more than one sandbox may have been made for it */
 
 	/* the journal */
 	struct run_progress progress[RUN_STEP_COUNT_];
@@ -58,8 +59,13 @@ struct job {
 	uint64_t deadline_ms; /* on the boot clock */
 	uint64_t active_ms;   /* the last sign of life */
 	uint64_t cpu_us;      /* used up to then */
-	bool has_warned;      /* of the budget */
 	bool is_measuring;
+
+	/* ledger.c */
+	uint64_t below; /* what runs below it cost that are over */
+	uint64_t held;  /* for calls under way */
+	bool has_warned;
+	struct loop_timer charged;
 
 	struct tasks_waiter *waiters;
 	struct job_stop *stops;
@@ -126,6 +132,10 @@ void sync_cancel(struct job *job);
 /* --- collect.c --- */
 int collect_log(struct job *job, struct err *err) NODISCARD;
 
+/* --- family.c --- */
+/* Ends every run below it. */
+void family_end(struct job *job);
+
 /* --- token.c --- */
 /* Adds the run's credential to the write. */
 void token_mint(struct job *job, struct store_write *write);
@@ -136,8 +146,9 @@ void tasks_job_over(struct job *job);
 
 struct tasks {
 	struct tasks_config config;
-	struct job *jobs;  /* running */
-	struct job *queue; /* in the order they came */
+	struct job *jobs;     /* running */
+	struct job *queue;    /* in the order they came */
+	struct job *arriving; /* not stored yet */
 	size_t running, queued;
 	uint64_t started, finished;
 	char turn[33]; /* the team that was served last */

@@ -10,6 +10,7 @@
 #include "store/identity.h"
 #include "task/agent.h"
 #include "task/job.h"
+#include "task/ledger.h"
 
 /* A label nobody else may set (api/decode.c): by it a sandbox is found whose id was not noted yet.
  */
@@ -287,7 +288,7 @@ static void on_meters(const struct sandbox *sandbox, const struct err *err, void
 	if (!job)
 		return;
 	if (sandbox)
-		job->run->meters = sandbox->meters;
+		ledger_measured(job, &sandbox->meters);
 	if (job->run->exec.text[0] && collect_log(job, &failed) < 0)
 		job_step_failed(job, &failed);
 	else

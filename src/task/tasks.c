@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "model/config.h"
 #include "task/job.h"
+#include "task/ledger.h"
 
 static const struct err no_err;
 
@@ -98,7 +99,8 @@ static struct job *pick(const struct tasks *tasks)
 	struct job *best = NULL;
 
 	for (struct job *job = tasks->queue; job; job = job->next) {
-		if (best && !is_sooner(tasks, job, best))
+		/* One that was ended while it waited leaves when that is stored. */
+		if (job->is_started || (best && !is_sooner(tasks, job, best)))
 			continue;
 		if (has_room(tasks, job))
 			best = job;
@@ -151,6 +153,7 @@ void tasks_job_over(struct job *job)
 		tasks->running--;
 	}
 	tasks->finished++;
+	ledger_settle(job);
 	tell_waiters(job);
 	serve_queue(tasks);
 }
@@ -169,6 +172,8 @@ static void on_created(const struct store_result *result, void *ctx)
 	auto_free struct creation *creation = ctx;
 	struct tasks *tasks = creation->tasks;
 
+	if (creation->job)
+		unlink_job(&tasks->arriving, creation->job);
 	/* In the queue first: whoever is answered may ask for it. */
 	if (creation->job && result->ok && !tasks->is_shut)
 		enqueue(tasks, creation->job);
@@ -207,7 +212,9 @@ void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks
 		store_add_run(write, run);
 	put_event(write, task, run);
 	*creation = (struct creation){tasks, run ? job_new(tasks, run, task) : NULL, on_done, ctx};
-	if (!run)
+	if (creation->job)
+		link_job(&tasks->arriving, creation->job);
+	else
 		task_free(task);
 	store_write_submit(write, on_created, creation);
 }
@@ -361,6 +368,8 @@ int tasks_start(struct tasks *tasks, struct err *err)
 		}
 		run_page_done(&page);
 	}
+	/* What was revoked, or ended above, when nobody was there to see to it. */
+	tasks_recheck(tasks);
 	serve_queue(tasks);
 	return 0;
 }
@@ -398,6 +407,7 @@ void tasks_free(struct tasks *tasks)
 		return;
 	free_all(tasks->jobs);
 	free_all(tasks->queue);
+	free_all(tasks->arriving);
 	fd_closep(&tasks->config.files_fd);
 	mem_freep(&tasks);
 }

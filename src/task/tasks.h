@@ -60,6 +60,9 @@ void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks
 void tasks_stop(struct tasks *tasks, const char *run, const char *why, tasks_on_done on_done,
                 void *ctx);
 
+/* After credentials were revoked: ends the runs that live on them, and all below these. */
+void tasks_recheck(struct tasks *tasks);
+
 /* Embedded by value; on_over is called once, after the end of the run is committed. */
 struct tasks_waiter {
 	struct tasks_waiter *next;
@@ -78,6 +81,10 @@ struct tasks_place {
 };
 /* false: it has none yet, or its log is kept already. */
 bool tasks_output(struct tasks *tasks, const char *run, struct tasks_place *ret) NODISCARD;
+/* What a run and all below it cost up to now, and what it may still spend (UINT64_MAX: no limit).
+ * false: it is not under way. */
+bool tasks_money(const struct tasks *tasks, const char *run, uint64_t *ret_total,
+                 uint64_t *ret_left) NODISCARD;
 /* The run that works in a sandbox, as long as it does. */
 bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret) NODISCARD;
 int tasks_files_fd(const struct tasks *tasks);

@@ -22,16 +22,18 @@ static void fill(struct job *job, struct credential *token)
 	token->budget = run->budget;
 }
 
-static void add_chain(struct store *store, struct credential *token)
+static char *join(const struct strings *chain)
 {
-	auto_(credential_freep) struct credential *parent = NULL;
-	struct err err = {0};
+	char *text = NULL;
 
-	if (!token->parent.text[0] ||
-	    store_credential_get(store, token->parent.text, &parent, &err) < 0)
-		return; /* a parent that is gone is refused by the store */
-	token->chain = parent->chain ? mem_printf("%s %s", parent->chain, parent->id.text)
-	                             : mem_strdup(parent->id.text);
+	for (size_t i = 0; i < chain->count; i++) {
+		char *longer = text ? mem_printf("%s %s", text, chain->items[i])
+		                    : mem_strdup(chain->items[i]);
+
+		free(text);
+		text = longer;
+	}
+	return text;
 }
 
 void token_mint(struct job *job, struct store_write *write)
@@ -50,7 +52,7 @@ void token_mint(struct job *job, struct store_write *write)
 	token->parent = job->run->parent;
 	token->run = job->run->id;
 	fill(job, token);
-	add_chain(job_store(job), token);
+	token->chain = join(&job->chain);
 	job->run->token = token->id;
 	store_add_token(write, token, (unsigned)config->delegation_children, io_real_ms());
 	credential_free(token);

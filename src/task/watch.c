@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "task/cost.h"
 #include "task/job.h"
+#include "task/ledger.h"
 
 enum {
 	TICK_MS = 500,
@@ -97,30 +97,6 @@ static void check_idle(struct job *job, const struct meters *meters)
 	job_end(job, RUN_END_IDLE, text);
 }
 
-static void note_budget(struct job *job, enum event_kind kind)
-{
-	job_note(job, kind,
-	         json_pack("{s:s, s:f, s:f}", "run", job->run->id.text, "budget",
-	                   (double)job->run->budget / 1e6, "spent", (double)job->run->cost / 1e6));
-	job_commit(job, NULL);
-}
-
-static void check_budget(struct job *job, const struct meters *meters)
-{
-	struct run *run = job->run;
-
-	run->cost = cost_of(&job->tasks->config.config->rates, meters);
-	if (run->budget == UINT64_MAX)
-		return;
-	if (run->cost >= run->budget) {
-		note_budget(job, EVENT_BUDGET_EXCEEDED);
-		job_end(job, RUN_END_BUDGET, "it spent what it was granted");
-	} else if (!job->has_warned && run->cost >= run->budget / 5 * 4) {
-		job->has_warned = true;
-		note_budget(job, EVENT_BUDGET_WARNING);
-	}
-}
-
 static void on_measured(const struct sandbox *sandbox, const struct err *err, void *ctx)
 {
 	struct job *job = job_answer(ctx);
@@ -130,7 +106,7 @@ static void on_measured(const struct sandbox *sandbox, const struct err *err, vo
 	job->is_measuring = false;
 	if (!sandbox || job->run->step != RUN_STEP_WAIT)
 		return;
-	check_budget(job, &sandbox->meters);
+	ledger_measured(job, &sandbox->meters);
 	check_idle(job, &sandbox->meters);
 }
 
@@ -150,7 +126,7 @@ void watch_begin(struct job *job)
 {
 	job->active_ms = io_boot_ms();
 	job->is_measuring = false;
-	if (job->run->idle_ms > 0 || job->run->budget != UINT64_MAX)
+	if (job->run->idle_ms > 0 || ledger_counts(job))
 		loop_timer_in(job->tasks->config.loop, &job->tick, TICK_MS, on_tick, job);
 }
 

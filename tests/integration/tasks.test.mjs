@@ -303,7 +303,7 @@ describe('a task', () => {
 		const task = await run(cloche, { instruction: 'while :; do :; done', budget: 0.00008, timeout: 20000 });
 		assert.deepEqual([task.status, task.endReason], ['failed', 'budget'], JSON.stringify(task.run));
 		const { items } = await cloche.get('GET', `/tasks/${task.id}/events`);
-		assert.ok(items.some((one) => one.kind === 'budget.warning') && items.some((one) => one.kind === 'budget.exceeded'));
+		assert.ok(items.some((one) => one.kind === 'budget.warning') && items.some((one) => one.kind === 'budget.exhausted'));
 	});
 });
 

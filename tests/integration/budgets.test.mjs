@@ -1,0 +1,103 @@
+// Money and families of runs: what ends one ends those below it, and nothing costs more than was granted.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+
+import { until, withDaemon } from './lib.mjs';
+
+const CONFIG = '[sandboxes.default]\npool = 2\n[server]\nlisten = "127.0.0.1:0"\n';
+const WAIT = { headers: { Prefer: 'wait=30' } };
+
+async function run(cloche, body, options = WAIT) {
+	const answer = await cloche.api('POST', '/tasks/run', typeof body === 'string' ? { instruction: body } : body, options);
+	assert.ok(answer.status < 300, `${answer.status} ${answer.bytes}`);
+	return answer.body.task;
+}
+
+const task = async (cloche, id, options) => (await cloche.get('GET', `/tasks/${id}`, undefined, options)).task;
+
+/** A run with a child and a grandchild, all of which sleep. */
+async function family(cloche, options) {
+	const inner = 'cloche task run --detach "sleep 90"; sleep 90';
+	const top = await run(cloche, { instruction: `cloche task run --detach '${inner}'; sleep 90`, ...options }, {});
+	let all;
+	await until(async () => {
+		all = (await cloche.get('GET', '/tasks?state=running')).items.filter((one) => one.run.id === top.run?.id || one.run.chain.length > 0 || one.id === top.id);
+		return all.filter((one) => one.run.step === 'wait').length === 3;
+	}, 'three of them wait', 20000);
+	return { top: all.find((one) => one.id === top.id), below: all.filter((one) => one.id !== top.id) };
+}
+
+/** All of them are over within two seconds; gives their runs. */
+async function allOver(cloche, tasks) {
+	await until(async () => (await Promise.all(tasks.map(({ id }) => task(cloche, id)))).every((one) => one.completedAt), 'all are over', 2000);
+	return Promise.all(tasks.map(async ({ id }) => (await task(cloche, id)).run));
+}
+
+describe('a run started from inside another', () => {
+	const cloche = withDaemon({ before, after }, { config: CONFIG });
+
+	test('shows where it comes from', async () => {
+		const { top, below } = await family(cloche);
+		const child = below.find((one) => one.run.parent === top.run.id);
+		const grandchild = below.find((one) => one.run.parent === child.run.id);
+		assert.deepEqual(child.run.chain, [top.run.token]);
+		assert.deepEqual(grandchild.run.chain, [top.run.token, child.run.token]);
+		assert.equal(top.run.parent, null);
+		await cloche.get('POST', `/tasks/${top.id}/stop`, {});
+		const runs = await allOver(cloche, [top, ...below]);
+		assert.deepEqual(runs.map((one) => one.endReason), ['stopped', 'stopped', 'stopped']);
+		assert.ok(runs.every((one) => one.tokenRevokedAt));
+		assert.match(runs[1].detail, /rn_.* ended/);
+	});
+
+	test('ends with it, however it ends', async () => {
+		for (const [script, reason] of [['exit 0', 'finished'], ['exit 1', 'agent_error']]) {
+			const top = await run(cloche, `cloche task run --detach 'sleep 90'; sleep 1; ${script}`);
+			assert.equal(top.endReason, reason);
+			const child = (await cloche.get('GET', '/tasks')).items.find((one) => one.run.parent === top.run.id);
+			const [over] = await allOver(cloche, [child]);
+			assert.equal(over.endReason, 'stopped');
+		}
+	});
+
+	test('ends with the key at the top of its chain', async () => {
+		const { secret, id } = await cloche.get('POST', '/keys', { name: 'top' });
+		const auth = { headers: { Authorization: `Bearer ${secret}` } };
+		const inner = "cloche task run --detach 'sleep 90'; sleep 90";
+		const top = await run(cloche, { instruction: inner }, auth);
+		let child;
+		await until(async () => {
+			const parent = await task(cloche, top.id);
+			child = (await cloche.get('GET', '/tasks?state=running')).items.find((one) => one.run.parent === parent.run.id);
+			return child?.run.step === 'wait';
+		}, 'the child waits', 20000);
+		assert.equal(child.run.chain[0], id);
+		await cloche.get('DELETE', `/keys/${id}`);
+		const runs = await allOver(cloche, [top, child]);
+		assert.equal(runs[0].endReason, 'policy');
+		assert.match(runs[0].detail, /revoked/);
+	});
+
+	test('spends the money of the one above', async () => {
+		const top = await run(cloche, { instruction: `cloche task run --wait 'while :; do :; done'; sleep 60`, budget: 0.0002, timeout: 60000 });
+		assert.equal(top.endReason, 'budget', JSON.stringify(top.run));
+		const child = (await cloche.get('GET', '/tasks')).items.find((one) => one.run.parent === top.run.id);
+		const [over] = await allOver(cloche, [child]);
+		assert.ok(['stopped', 'budget'].includes(over.endReason), over.endReason);
+		const again = await task(cloche, top.id);
+		assert.ok(Math.abs(again.run.totalCost - (again.run.cost + over.cost)) < 1e-9, `${again.run.totalCost} ${again.run.cost} ${over.cost}`);
+		assert.ok(again.run.cost < 0.0002 && again.run.totalCost >= 0.0002);
+		assert.equal(again.run.budgetLeft, null);
+	});
+
+	test('may be promised a part of it, and no more than is there', async () => {
+		const top = await run(cloche, {
+			instruction: 'cloche task run --detach --budget 0.6 "sleep 60" >/dev/null; cloche task run --budget 0.5 true; cloche task run --wait "cloche -o json task get $CLOCHE_TASK"; exit 3',
+			budget: 1,
+		});
+		assert.match(top.stderr, /budget: \$0\.5 is more than the \$0\.(4|39\d+) /);
+		assert.equal(top.exitCode, 3);
+		const inner = JSON.parse(top.stdout);
+		assert.equal((inner.task ?? inner).run.budget, 1);
+	});
+});
