@@ -16,6 +16,7 @@
 #include "model/trust.h"
 #include "store/audit.h"
 #include "store/identity.h"
+#include "task/tasks.h"
 
 /* --- browsers --- */
 
@@ -95,10 +96,20 @@ static const char *rule_of(const struct err *err)
 	return err->code == ERR_UNAUTHORIZED ? "key" : "user";
 }
 
+/* Runs always have task:write: for their own tasks, which is looked at where the task is known, and
+ * to start others below them. */
+static bool is_of_family(const struct route *route, const struct caller *caller)
+{
+	if (!caller->run.text[0] || !scopes_has(&caller->scopes, SCOPE_TASK_WRITE) ||
+	    (route->scope != SCOPE_TASKS_READ && route->scope != SCOPE_TASKS_WRITE))
+		return false;
+	return route->method != ROUTE_GET || strstr(route->path, "{task}");
+}
+
 static int check_route(struct api *api, struct request *request, const struct route *route,
                        const struct caller *caller, struct err *err)
 {
-	if (!scopes_has(&caller->scopes, route->scope)) {
+	if (!scopes_has(&caller->scopes, route->scope) && !is_of_family(route, caller)) {
 		const char *scope = scope_name(route->scope);
 
 		record_denial(api, request, caller, route->name, NULL, scope);
@@ -180,7 +191,8 @@ struct ownership authz_ownership(const struct sandbox *sandbox)
 	const struct spec *spec = &sandbox->spec;
 
 	return (struct ownership){spec->owner ? spec->owner : ACCESS_OPERATOR,
-	                          spec->team ? spec->team : ACCESS_TEAM, spec->visibility};
+	                          spec->team ? spec->team : ACCESS_TEAM, spec->visibility,
+	                          spec->made_by ? spec->made_by : ""};
 }
 
 /* Whoever works in the sandbox of a run works with the run's rights: that takes no less than these.
@@ -396,6 +408,9 @@ int authz_spec(struct api *api, const struct caller *caller, uint64_t ticket, co
 	must(profile);
 	spec_set(&ret->owner, caller->principal.text);
 	spec_set(&ret->team, caller->team.text);
+	ret->made_by = caller_chain(caller);
+	if (caller->run.text[0])
+		tasks_note_maker(api->tasks, caller->run.text);
 	if (choose_runtime(api, caller, profile, ret, err) < 0 ||
 	    delegate_check(api, caller, ret, err) < 0) {
 		spec_done(ret);

@@ -482,6 +482,7 @@ static int fill_task(struct call *call, struct task *task, struct err *err)
 	    entry_check_label_list(&task->labels, err) < 0)
 		return -1;
 	task->agent = mem_strdup(agent->name);
+	task->made_by = caller_chain(call->caller);
 	return take_choices(call, task, err);
 }
 

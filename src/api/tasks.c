@@ -23,6 +23,22 @@ static bool writes(const struct call *call)
 	return call->route->scope == SCOPE_TASKS_WRITE;
 }
 
+/* A run changes its own task and those below it; with task:write alone it sees no other. */
+static bool is_of_other_run(const struct call *call, const struct task *task)
+{
+	const struct caller *caller = call->caller;
+	struct ownership made = {.made_by = task->made_by ? task->made_by : ""};
+	auto_(run_freep) struct run *run = NULL;
+	struct err err = {0};
+
+	if (!caller->run.text[0] ||
+	    (!writes(call) && scopes_has(&caller->scopes, SCOPE_TASKS_READ)) ||
+	    access_is_below(caller, &made))
+		return false;
+	return store_run_get(call->api->store, caller->run.text, &run, &err) < 0 ||
+	       !str_eq(run->task.text, task->id.text);
+}
+
 int task_of_path(struct call *call, struct task **ret)
 {
 	const char *id = call->params[0];
@@ -34,7 +50,12 @@ int task_of_path(struct call *call, struct task **ret)
 		call_fail(call, &err);
 		return -1;
 	}
-	ownership = (struct ownership){(*ret)->owner.text, (*ret)->team.text, (*ret)->visibility};
+	ownership = (struct ownership){
+		.owner = (*ret)->owner.text,
+		.team = (*ret)->team.text,
+		.visibility = (*ret)->visibility,
+		.made_by = is_of_other_run(call, *ret) ? "" : NULL, /* below nobody: hidden */
+	};
 	r = writes(call) ? authz_change(call, &ownership, "task", id, &err)
 	                 : authz_look(call, &ownership, "task", id, &err);
 	if (r == 0)

@@ -68,10 +68,38 @@ void caller_unrefp(struct caller **caller)
 	*caller = NULL;
 }
 
+char *caller_chain(const struct caller *caller)
+{
+	if (!caller->credential.text[0])
+		return NULL;
+	return caller->chain ? mem_printf("%s %s", caller->chain, caller->credential.text)
+	                     : mem_strdup(caller->credential.text);
+}
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = list; (at = strstr(at, word)); at += len) {
+		if ((at == list || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+bool access_is_below(const struct caller *caller, const struct ownership *ownership)
+{
+	return ownership->made_by && caller->credential.text[0] &&
+	       has_word(ownership->made_by, caller->credential.text);
+}
+
 /* In its own team somebody has what the role gives; elsewhere only what is shared with everybody,
  * also when it is their own object: a credential is of one team. */
 enum access access_to(const struct caller *caller, const struct ownership *ownership)
 {
+	/* A run works with what was made by it or below it, whoever else could see more. */
+	if (caller->run.text[0] && ownership->made_by && !access_is_below(caller, ownership))
+		return ACCESS_HIDDEN;
 	if (caller->is_operator)
 		return ACCESS_CHANGE;
 	if (!str_eq(caller->team.text, ownership->team))

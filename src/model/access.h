@@ -27,6 +27,7 @@ struct ownership {
 	const char *owner; /* principal id */
 	const char *team;  /* team id */
 	enum visibility visibility;
+	const char *made_by; /* of what runs may make: the credentials it was made on; else NULL */
 };
 
 /*
@@ -53,6 +54,8 @@ struct caller *caller_new(void);
 struct caller *caller_ref(struct caller *caller);
 void caller_unref(struct caller *caller);
 void caller_unrefp(struct caller **caller);
+/* Its credential, behind those above it; the caller frees. NULL: it has none. */
+char *caller_chain(const struct caller *caller);
 
 enum access {
 	ACCESS_HIDDEN, /* to be answered as if it were not there */
@@ -60,6 +63,8 @@ enum access {
 	ACCESS_CHANGE,
 };
 
+/* Made on the caller's credential, or on one below it. */
+bool access_is_below(const struct caller *caller, const struct ownership *ownership);
 enum access access_to(const struct caller *caller, const struct ownership *ownership);
 
 const char *visibility_name(enum visibility visibility);

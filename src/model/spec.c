@@ -55,6 +55,7 @@ static void for_each_text(struct spec *spec, void (*visit)(char **field))
 		&spec->name,    &spec->profile,      &spec->runtime,  &spec->image,
 		&spec->user,    &spec->cwd,          &spec->hostname, &spec->disk_backend,
 		&spec->network, &spec->network_mode, &spec->owner,    &spec->team,
+		&spec->made_by,
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++)

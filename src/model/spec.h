@@ -41,6 +41,7 @@ struct spec {
 	struct mount *mounts;
 	size_t mount_count;
 	char *owner, *team; /* ids of principal and team; NULL: those of model/access.h */
+	char *made_by;      /* credentials it was made on, the last one its maker's; NULL: none */
 	enum visibility visibility;
 	uint64_t audit; /* ticket of the record of who asked for it (store/audit.h). Not stored */
 };

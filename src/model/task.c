@@ -65,6 +65,7 @@ void task_free(struct task *task)
 	mem_freep(&task->agent);
 	mem_freep(&task->origin);
 	mem_freep(&task->choices);
+	mem_freep(&task->made_by);
 	strings_done(&task->labels);
 	mem_freep(&task);
 }

@@ -75,6 +75,7 @@ struct task {
 	uint64_t created_ms; /* all times: CLOCK_REALTIME in ms, 0 = not yet */
 	uint64_t run_count;
 	struct id run; /* the newest; "": none yet */
+	char *made_by; /* credentials it was made on, the last one its maker's; NULL: none */
 };
 
 struct run {

@@ -61,6 +61,7 @@ static int take_sandbox(sqlite3_stmt *row, struct sandbox **ret, struct err *err
 	unpack_network(db_column_view(row, 25), sandbox);
 	sandbox->spec.owner = db_column_text(row, 26);
 	sandbox->spec.team = db_column_text(row, 27);
+	sandbox->spec.made_by = db_column_text(row, 29);
 	if (!visibility_from(db_column_view(row, 28), &sandbox->spec.visibility))
 		return err_set(err, ERR_IO, "the store has sandbox %s of no visibility we know",
 		               sandbox->id.text);
@@ -195,6 +196,14 @@ static void add_viewer(struct query *query, const struct caller *viewer)
 	must(buf_puts(&query->text, "))") == 0);
 }
 
+/* Made on this credential, or below it. */
+static void add_maker(struct query *query, const char *credential, struct strings *keys)
+{
+	strings_take(keys, mem_printf("%% %s %%", credential));
+	must(buf_printf(&query->text, " AND (' ' || coalesce(made_by, '') || ' ') LIKE $%d",
+	                add_value(query, value_text(keys->items[keys->count - 1]))) == 0);
+}
+
 static int build_query(struct query *query, const struct sandbox_filter *filter,
                        struct strings *keys, struct err *err)
 {
@@ -213,6 +222,10 @@ static int build_query(struct query *query, const struct sandbox_filter *filter,
 	}
 	if (filter->viewer != NULL && !filter->viewer->is_operator)
 		add_viewer(query, filter->viewer);
+	if (filter->viewer != NULL && filter->viewer->run.text[0])
+		add_maker(query, filter->viewer->credential.text, keys);
+	if (filter->made_by != NULL)
+		add_maker(query, filter->made_by, keys);
 	if (filter->image != NULL) {
 		int image = add_value(query, value_text(filter->image));
 

@@ -45,6 +45,7 @@ static struct task *take_task(sqlite3_stmt *row)
 	task->created_ms = db_column_int(row, 10);
 	task->run_count = db_column_int(row, 11);
 	task->run = db_column_id(row, 12);
+	task->made_by = db_column_text(row, 13);
 	return task;
 }
 

@@ -148,6 +148,7 @@ struct sandbox_filter {
 	const char *name;             /* exact; NULL: all */
 	const char *image;            /* name or id; NULL: all */
 	const struct strings *labels; /* key=value, all must be there; NULL: all */
+	const char *made_by;          /* on this credential, or below it; NULL: all */
 	const char *cursor;           /* next_cursor of the page before; NULL: the first page */
 	size_t limit;                 /* 1 … LIMIT_PAGE; 0: 100 */
 };

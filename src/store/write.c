@@ -130,7 +130,7 @@ void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox)
 	         value_int(sandbox->is_degraded), value_text(mechanisms), value_text(meters),
 	         value_text(network), value_text(spec->owner ? spec->owner : ACCESS_OPERATOR),
 	         value_text(spec->team ? spec->team : ACCESS_TEAM),
-	         value_text(visibility_name(spec->visibility)));
+	         value_text(visibility_name(spec->visibility)), value_text(spec->made_by));
 	if (spec->name != NULL)
 		op->if_taken = mem_printf("a sandbox named '%s' exists already", spec->name);
 	op->if_foreign = mem_printf("image '%s' is gone", spec->image);

@@ -25,7 +25,8 @@ void store_add_task(struct store_write *write, const struct task *task)
 	          value_text(task->instruction), value_text(task->agent), value_text(task->origin),
 	          value_text(task->choices), value_text(labels), value_text(owner),
 	          value_text(team), value_text(visibility_name(task->visibility)),
-	          value_int(task->created_ms), value_int(task->run_count), value_id(&task->run));
+	          value_int(task->created_ms), value_int(task->run_count), value_id(&task->run),
+	          value_text(task->made_by));
 }
 
 static struct op *put_run(struct store_write *write, const struct run *run)

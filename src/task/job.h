@@ -30,6 +30,7 @@ struct job {
 	bool is_started;      /* it left the queue */
 	bool is_over;         /* nothing follows */
 	bool is_resumed;      /* more than one sandbox may have been made for it */
+	bool has_made;        /* sandboxes besides its own */
 
 	/* the journal */
 	struct run_progress progress[RUN_STEP_COUNT_];
@@ -137,6 +138,8 @@ int collect_log(struct job *job, struct err *err) NODISCARD;
 void family_end(struct job *job);
 
 /* --- token.c --- */
+/* Credentials with blanks between; NULL: none. The caller frees. */
+char *token_join(const struct strings *chain);
 /* Adds the run's credential to the write. */
 void token_mint(struct job *job, struct store_write *write);
 

@@ -4,6 +4,7 @@
  * that the journal had before it was made.
  */
 #include "base/io.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -88,6 +89,7 @@ static int make_spec(struct job *job, struct spec *ret, struct err *err)
 {
 	const struct tasks_config *config = &job->tasks->config;
 	const struct task *task = job->task;
+	struct strings chain = {0};
 
 	if (config->make_spec(json_object_get(job->choices, "sandbox"), config->config, ret, err) <
 	    0)
@@ -96,6 +98,10 @@ static int make_spec(struct job *job, struct spec *ret, struct err *err)
 	spec_set(&ret->owner, task->owner.text);
 	spec_set(&ret->team, task->team.text);
 	ret->visibility = task->visibility;
+	strings_copy(&chain, &job->chain);
+	strings_add(&chain, job->run->token.text);
+	ret->made_by = token_join(&chain);
+	strings_done(&chain);
 	ret->ttl_ms = job->run->timeout_ms + TTL_MARGIN_MS;
 	ret->is_ephemeral = true; /* its row is in the queue of the store before ours */
 	return 0;
@@ -320,6 +326,23 @@ static void on_removed(const struct err *err, void *ctx)
 		job_step_failed(job, err);
 }
 
+/* Whatever else was made on its credential. What children made goes with these. */
+static void remove_made(struct job *job)
+{
+	struct sandbox_filter filter = {.made_by = job->run->token.text, .limit = LIMIT_PAGE};
+	struct sandbox_page page = {0};
+	struct err err = {0};
+
+	if (!job->run->token.text[0] ||
+	    store_sandbox_list(job_store(job), &filter, &page, &err) < 0)
+		return;
+	for (size_t i = 0; i < page.count; i++) {
+		if (!str_eq(page.items[i]->id.text, job->run->sandbox.text))
+			remove_late(job->tasks, page.items[i]->id.text);
+	}
+	sandbox_page_done(&page);
+}
+
 /* The token goes with the commit of the end (job_finish). A sandbox whose creation was given up is
  * removed when it comes; one that a crash interrupted is found by its label. */
 static void do_cleanup(struct job *job)
@@ -336,6 +359,8 @@ static void do_cleanup(struct job *job)
 		}
 		sandbox_page_done(&page);
 	}
+	if (job->has_made || job->is_resumed)
+		remove_made(job);
 	if (!job->run->sandbox.text[0])
 		job_step_done(job, "completed", NULL);
 	else

@@ -307,6 +307,14 @@ bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret
 	return false;
 }
 
+void tasks_note_maker(struct tasks *tasks, const char *run)
+{
+	struct job *job = find_in(tasks->jobs, run);
+
+	if (job)
+		job->has_made = true;
+}
+
 int tasks_files_fd(const struct tasks *tasks)
 {
 	return tasks->config.files_fd;

@@ -87,6 +87,8 @@ bool tasks_money(const struct tasks *tasks, const char *run, uint64_t *ret_total
                  uint64_t *ret_left) NODISCARD;
 /* The run that works in a sandbox, as long as it does. */
 bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret) NODISCARD;
+/* The run makes sandboxes besides its own: they go with it. */
+void tasks_note_maker(struct tasks *tasks, const char *run);
 int tasks_files_fd(const struct tasks *tasks);
 
 struct tasks_stats {

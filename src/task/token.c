@@ -22,7 +22,7 @@ static void fill(struct job *job, struct credential *token)
 	token->budget = run->budget;
 }
 
-static char *join(const struct strings *chain)
+char *token_join(const struct strings *chain)
 {
 	char *text = NULL;
 
@@ -52,7 +52,7 @@ void token_mint(struct job *job, struct store_write *write)
 	token->parent = job->run->parent;
 	token->run = job->run->id;
 	fill(job, token);
-	token->chain = join(&job->chain);
+	token->chain = token_join(&job->chain);
 	job->run->token = token->id;
 	store_add_token(write, token, (unsigned)config->delegation_children, io_real_ms());
 	credential_free(token);

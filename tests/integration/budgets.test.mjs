@@ -100,4 +100,24 @@ describe('a run started from inside another', () => {
 		const inner = JSON.parse(top.stdout);
 		assert.equal((inner.task ?? inner).run.budget, 1);
 	});
+
+	test('needs no more than its own credential for that, and touches nobody else', async () => {
+		const other = await run(cloche, 'sleep 60', {});
+		const top = await run(cloche, {
+			instruction: `id=$(cloche task run --detach 'sleep 60'); cloche task stop $id >/dev/null && cloche task get $id >/dev/null && echo own; cloche task stop ${other.id}; cloche task get ${other.id}; cloche task list`,
+			scopes: ['profiles:read'],
+		});
+		assert.match(top.stdout, /own/);
+		assert.equal(top.stderr.match(/no task/g)?.length, 2, top.stderr);
+		assert.match(top.stderr, /tasks:read/);
+		await cloche.get('POST', `/tasks/${other.id}/stop`, {}, WAIT);
+	});
+
+	test('takes the sandboxes it made along', async () => {
+		const other = await cloche.create();
+		const top = await run(cloche, 'id=$(cloche sandbox create -q 2>/dev/null || cloche sandbox create); cloche sandbox exec $id -- echo in; cloche sandbox list -q | wc -l');
+		assert.equal(top.stdout, 'in\n2\n', top.stderr);
+		await until(async () => (await cloche.get('GET', '/sandboxes')).items.length === 1, 'only the other is left');
+		await cloche.api('DELETE', `/sandboxes/${other.id}?force=true`);
+	});
 });

@@ -81,7 +81,7 @@ TEST(each_refusal_names_its_item)
 	CHECK_HAS(delegate(&parent, &(struct wish){.has_time = true, .time_ms = 60001}), "60000ms");
 	CHECK_STR(delegate(&parent, &(struct wish){.has_time = true, .time_ms = 60000}), "");
 	CHECK_HAS(delegate(&parent, &(struct wish){.has_budget = true, .budget = 5000001}),
-	          "$5.000000");
+	          "the $5 the");
 	CHECK_STR(delegate(&parent, &(struct wish){.has_budget = true, .budget = 0}), "");
 	parent.depth = RIGHTS_DEPTH;
 	CHECK_HAS(delegate(&parent, &(struct wish){0}), "depth");
