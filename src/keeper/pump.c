@@ -177,13 +177,16 @@ static bool look_line(struct pump *pump)
 {
 	struct pump_line *line = &pump->lines[PUMP_OUT];
 	line->is_waiting = false;
+	pump->is_unseen = true;
 	for (int i = 0; pump->held && i < 2 * ROUNDS && !line->is_waiting; i++) {
 		bool is_idle = false;
 		if (!(pump->passed > 0 ? send_passed(pump, &is_idle) : look(pump, &is_idle)))
 			return false;
+		pump->is_unseen = !is_idle;
 		if (is_idle)
 			break;
 	}
+	pump->is_unseen = pump->is_unseen && pump->held;
 	return pump->held || splice_line(pump, PUMP_OUT);
 }
 
@@ -227,7 +230,8 @@ static bool update(struct pump *pump)
 	bool reads_inside = !out->is_at_end && !pump->is_paused && out->in_pipe == 0 &&
 	                    pump->passed == 0 && !(pump->held && pump->wants_answer);
 	bool reads_outside = !in->is_at_end && in->in_pipe == 0;
-	bool writes_outside = out->in_pipe > 0 || (pump->passed > 0 && !pump->is_paused);
+	bool writes_outside =
+		out->in_pipe > 0 || ((pump->passed > 0 || pump->is_unseen) && !pump->is_paused);
 	uint32_t inside = (reads_inside ? EPOLLIN : 0U) | (in->in_pipe > 0 ? EPOLLOUT : 0U);
 	uint32_t outside = (reads_outside ? EPOLLIN : 0U) | (writes_outside ? EPOLLOUT : 0U);
 	return watch(pump, PUMP_OUT, inside) && watch(pump, PUMP_IN, outside);

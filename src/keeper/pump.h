@@ -63,6 +63,7 @@ struct pump {
 	struct buf *held; /* what `look` sees; NULL: nothing is looked at */
 	size_t passed;    /* of held: may go on */
 	bool is_paused;   /* may_send said 0 */
+	bool is_unseen;   /* of held: there may be more to look at, without any news from inside */
 	bool wants_answer;
 };
 

@@ -110,8 +110,7 @@ static enum inspect_result next_head(struct inspect *inspect, struct buf *held)
 	return INSPECT_NAME;
 }
 
-static enum inspect_result body_step(struct inspect *inspect, const struct buf *held,
-                                     size_t *ret_pass)
+static enum inspect_result body_step(struct inspect *inspect, struct buf *held, size_t *ret_pass)
 {
 	bool is_over = false;
 	if (inspect->body.kind != HTTP_BODY_NONE && buf_len(held) == 0)
@@ -121,6 +120,9 @@ static enum inspect_result body_step(struct inspect *inspect, const struct buf *
 		return refuse(inspect, "the body of the request is malformed");
 	if (is_over)
 		inspect->state = INSPECT_AT_HEAD;
+	/* No body at all: what follows may be here already. */
+	if (is_over && len == 0)
+		return next_head(inspect, held);
 	*ret_pass = (size_t)len;
 	return INSPECT_PASS;
 }

@@ -76,6 +76,23 @@ TEST(every_request_names_its_host)
 	buf_done(&f.held);
 }
 
+TEST(requests_in_one_piece_need_no_more_bytes)
+{
+	struct fixture f;
+	static const char text[] = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+				   "GET / HTTP/1.1\r\nHost: b.test\r\n\r\n";
+	size_t pass = 0;
+	setup(&f, INSPECT_HTTP);
+	CHECK_INT(buf_put(&f.held, text, sizeof(text) - 1), 0);
+	CHECK_INT(inspect_step(&f.inspect, &f.held, &pass), INSPECT_NAME);
+	inspect_agree(&f.inspect);
+	CHECK_INT(inspect_step(&f.inspect, &f.held, &pass), INSPECT_PASS);
+	buf_consume(&f.held, pass);
+	CHECK_INT(inspect_step(&f.inspect, &f.held, &pass), INSPECT_NAME);
+	CHECK_STR(f.inspect.name, "b.test");
+	buf_done(&f.held);
+}
+
 TEST(a_stripped_request_keeps_what_follows)
 {
 	struct fixture f;
