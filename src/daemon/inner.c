@@ -1,9 +1,5 @@
 #include "daemon/inner.h"
 
-#include <ctype.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/io.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -11,36 +7,17 @@
 #include "http/request.h"
 #include "http/server.h"
 #include "model/sandbox.h"
+#include "model/service.h"
 
 enum { CONNECTIONS = 1024, OF_SANDBOX = 64 };
-
-#define SUFFIX ".cloche.internal"
-#define API    "api"
-
-/* The label before ".cloche.internal", with or without a port; false: it is no such name. */
-static bool read_name(const char *host, char *ret, size_t size)
-{
-	size_t len = host ? strcspn(host, ":") : 0, tail = sizeof(SUFFIX) - 1;
-
-	if (len > 0 && host[len - 1] == '.')
-		len--;
-	if (len <= tail || strncasecmp(host + len - tail, SUFFIX, tail) != 0)
-		return false;
-	len -= tail;
-	if (len >= size)
-		len = size - 1; /* no service has such a name */
-	for (size_t i = 0; i < len; i++)
-		ret[i] = (char)tolower((unsigned char)host[i]);
-	ret[len] = '\0';
-	return !str_eq(ret, API);
-}
 
 static void on_request(struct request *request, void *ctx)
 {
 	struct inner *inner = ctx;
-	char name[80];
+	const char *host = request_header(request, "Host");
+	char name[SERVICE_LABEL];
 
-	if (inner->on_service && read_name(request_header(request, "Host"), name, sizeof(name)))
+	if (inner->on_service && host && service_of_host(host, name))
 		inner->on_service(request, name, inner->ctx);
 	else
 		inner->on_api(request, inner->ctx);

@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "gateway/inbound.h"
 #include "http/request.h"
-#include "model/service.h"
+#include "net/http_answer.h"
 
 enum { HEAD_MOST = 16 * 1024, HEAD_MS = 20 * 1000, PIECE = 64 * 1024 };
 
@@ -156,45 +156,32 @@ static void on_late(struct loop_timer *timer, void *ctx)
 	refuse(ctx, ERR_TIMEOUT, "the port did not answer in time");
 }
 
-/* The answer's lines; false: it is no 101. */
-static bool read_head(struct tunnel *tunnel, char *head, char **ret_protocol)
+struct reading {
+	struct tunnel *tunnel;
+	char *protocol;
+};
+
+static void on_field(const char *name, const char *value, void *ctx)
 {
-	bool is_first = true;
-	int status = 0;
-	char *line;
+	struct reading *reading = ctx;
 
-	while ((line = strsep(&head, "\n"))) {
-		char *colon = strchr(line, ':');
-
-		line[strcspn(line, "\r")] = '\0';
-		if (is_first && (sscanf(line, "HTTP/1.%*1d %3d", &status) != 1 || status != 101))
-			return false;
-		if (is_first) {
-			is_first = false;
-			continue;
-		}
-		if (!colon)
-			continue;
-		*colon++ = '\0';
-		colon += strspn(colon, " \t");
-		if (strcasecmp(line, "Upgrade") == 0 && !*ret_protocol && service_is_value(colon))
-			*ret_protocol = mem_strdup(colon);
-		else if (inbound_may_return(line) && service_is_value(line) &&
-		         service_is_value(colon))
-			request_add_header(tunnel->request, line, colon);
-	}
-	return *ret_protocol != NULL;
+	if (strcasecmp(name, "Upgrade") == 0 && !reading->protocol)
+		reading->protocol = mem_strdup(value);
+	else if (inbound_may_return(name))
+		request_add_header(reading->tunnel->request, name, value);
 }
 
 static void on_answered(struct tunnel *tunnel, size_t len)
 {
 	struct buf *got = &tunnel->caller.out;
 	auto_free char *head = mem_strndup((const char *)buf_head(got), len);
-	auto_free char *protocol = NULL;
+	struct reading reading = {tunnel, NULL};
+	bool is_switched = http_answer_read(head, on_field, &reading) == 101 && reading.protocol;
+	auto_free char *protocol = reading.protocol;
 
 	loop_timer_stop(&tunnel->late);
 	loop_remove(&tunnel->inside.source);
-	if (!read_head(tunnel, head, &protocol)) {
+	if (!is_switched) {
 		refuse(tunnel, ERR_PROTOCOL, "the port does not switch protocols");
 		return;
 	}

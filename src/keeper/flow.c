@@ -23,11 +23,13 @@
 #include "base/str.h"
 #include "keeper/gateway.h"
 #include "model/service.h"
+#include "net/needle.h"
 
 enum {
 	LOOK_MS = 30 * 1000, /* until the client has said whom it wants */
 	ASK_MS = 120 * 1000, /* until a person has answered */
 	TARGETS = 4,         /* addresses of a name that are tried */
+	SCAN_MOST = 1 << 18, /* bytes a client may send that are searched for what must not leave */
 	PORT_DNS = 53,
 	PORT_HTTP = 80,
 };
@@ -50,6 +52,8 @@ struct flow {
 	struct transparent_end from, to;
 	struct judgement judgement;
 	struct inspect inspect;
+	struct needle placeholder;
+	uint64_t scanned; /* bytes of a stream that needs no other look */
 	bool is_strict;
 	bool is_told;     /* that it was allowed */
 	bool is_approved; /* by a person */
@@ -170,7 +174,8 @@ static void tell_closed(struct flow *flow, const char *why)
 
 /* --- looking --- */
 
-/* A request that would give away what stands for a secret. Behind TLS nobody here sees it. */
+/* A request that would give away what stands for a secret: refused before anybody is dialled.
+ * Behind TLS nobody here sees it. */
 static bool has_placeholder(const struct flow *flow)
 {
 	return flow->inspect.kind == INSPECT_HTTP &&
@@ -233,13 +238,36 @@ static void on_moved(void *ctx, enum pump_way way, size_t bytes)
 	}
 }
 
+/* What is about to leave: false if it ends what stands for a secret, also one that came in pieces.
+ * flow->judgement denies then. */
+static bool scan(struct flow *flow, const struct buf *held, size_t len)
+{
+	char text[ADDR_TEXT];
+	if (len == 0 || !needle_look(&flow->placeholder, buf_head(held), len))
+		return true;
+	addr_format(text, sizeof(text), &flow->to.addr);
+	judge_refuse(&flow->judgement, JUDGE_PLACEHOLDER,
+	             flow->judgement.host[0] != '\0' ? flow->judgement.host : text);
+	flow->state = FLOW_DENIED;
+	return false;
+}
+
+/* Any bytes: the first of them are searched, the rest is spliced. */
+static bool look_over(struct flow *flow, const struct buf *held, size_t *ret_pass,
+                      bool *ret_is_over)
+{
+	*ret_is_over = flow->scanned >= SCAN_MOST;
+	*ret_pass = buf_len(held);
+	flow->scanned += buf_len(held);
+	return scan(flow, held, buf_len(held));
+}
+
 static bool on_look(void *ctx, struct buf *held, size_t *ret_pass, bool *ret_is_over)
 {
 	struct flow *flow = ctx;
 	switch (look_on(flow, ret_pass)) {
 	case INSPECT_OVER:
-		*ret_is_over = true;
-		return true;
+		return look_over(flow, held, ret_pass, ret_is_over);
 	case INSPECT_WAIT: {
 		int whole = INSPECT_STATUS;
 		flow->pump.wants_answer = true;
@@ -252,6 +280,7 @@ static bool on_look(void *ctx, struct buf *held, size_t *ret_pass, bool *ret_is_
 		flow->state = FLOW_DENIED;
 		return false;
 	case INSPECT_PASS:
+		return scan(flow, held, *ret_pass);
 	case INSPECT_MORE:
 	case INSPECT_NAME:
 	default:
@@ -338,8 +367,7 @@ static void on_dialled(void *ctx, int fd, const struct err *err)
 	flow->state = FLOW_RELAYING;
 	flow->pump = (struct pump){
 		.loop = gateway->loop, .pool = &gateway->pool, .hooks = &pump_hooks, .ctx = flow};
-	bool looks = flow->inspect.kind != INSPECT_NOTHING || buf_len(&flow->held) > 0;
-	pump_start(&flow->pump, take_fd(&flow->inside), fd, looks ? &flow->held : NULL);
+	pump_start(&flow->pump, take_fd(&flow->inside), fd, &flow->held);
 }
 
 static void dial_target(struct flow *flow)
@@ -542,6 +570,7 @@ static void begin(struct flow *flow)
 	judge_stream(&gateway->judge, &flow->to, gateway_now_ms(gateway), &flow->judgement, &kind,
 	             &flow->is_strict);
 	inspect_start(&flow->inspect, kind);
+	flow->scanned = kind == INSPECT_TLS ? SCAN_MOST : 0; /* nothing is found in there */
 	bool must_look = kind == INSPECT_TLS || kind == INSPECT_HTTP;
 	if (uplink_is_gateway(&flow->to.addr)) {
 		refuse(flow, JUDGE_NOBODY);
@@ -582,6 +611,7 @@ void flow_accept(struct gateway *gateway, int fd)
 	flow->from = from;
 	flow->to = to;
 	buf_init(&flow->held, INSPECT_HELD);
+	needle_init(&flow->placeholder, SERVICE_PLACEHOLDER);
 	flow->next = gateway->flows;
 	flow->at = &gateway->flows;
 	if (flow->next)

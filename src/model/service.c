@@ -101,9 +101,25 @@ int service_check_name(const char *name, struct err *err)
 		               "'%s' is no name of a service: small letters, digits and '-', at "
 		               "most %d",
 		               shown, SERVICE_NAME);
-	if (str_eq(name, "api"))
+	if (str_eq(name, SERVICE_API))
 		return err_set(err, ERR_INVALID, "api.cloche.internal is the API itself");
 	return 0;
+}
+
+bool service_of_host(const char *host, char ret[SERVICE_LABEL])
+{
+	size_t len = strcspn(host, ":"), tail = sizeof(SERVICE_DOMAIN) - 1;
+
+	if (len > 0 && host[len - 1] == '.')
+		len--;
+	if (len <= tail || !is_same(host + len - tail, SERVICE_DOMAIN, tail))
+		return false;
+	/* No service has a longer name. */
+	len = MIN(len - tail, (size_t)SERVICE_LABEL - 1);
+	for (size_t i = 0; i < len; i++)
+		ret[i] = (char)tolower((unsigned char)host[i]);
+	ret[len] = '\0';
+	return !str_eq(ret, SERVICE_API);
 }
 
 static bool is_path_char(char c)

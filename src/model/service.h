@@ -17,9 +17,12 @@ enum {
 	SERVICE_LIST = 32, /* headers, methods, paths */
 	SERVICE_VALUE = 1024,
 	SERVICE_SECRET = 4096, /* the longest */
+	SERVICE_LABEL = 80,    /* room for what stands before SERVICE_DOMAIN */
 };
 #define SERVICE_RESPONSE_BYTES (UINT64_C(256) * 1024 * 1024)
 #define SERVICE_TIMEOUT_MS     (UINT64_C(15) * 60 * 1000)
+#define SERVICE_DOMAIN         ".cloche.internal"
+#define SERVICE_API            "api" /* the API itself is there */
 #define SERVICE_SLOT           "{secret}"
 #define SERVICE_SEALED         "sealed"
 /* What a sandbox holds in the place of a secret: this and the name of the service. */
@@ -49,6 +52,9 @@ void service_freep(struct service **service);
 
 /* One label of letters, digits and "-"; "api" is taken. */
 int service_check_name(const char *name, struct err *err) NODISCARD;
+/* What a Host header names before SERVICE_DOMAIN, in lower case; a port and a last dot do not
+ * count. It need not be the name of a service. False: another domain, or the API. */
+bool service_of_host(const char *host, char ret[SERVICE_LABEL]);
 /* Brings it to its normal form, or says what is wrong with it: ERR_INVALID. */
 int service_normalise(struct service *service, struct err *err) NODISCARD;
 
