@@ -1,7 +1,8 @@
 /*
  * A kind is {verdict, protocol, host or address, port}. The first of a kind is told at once; those
  * that follow are counted and told as one when a second has passed. The table of kinds is small:
- * what does not fit is counted, too, and told as a number.
+ * what does not fit is counted, too, and told as a number. Each class has a share of its own, so
+ * that a flood of names that do not exist hides neither what was reached nor what was refused.
  */
 #include "keeper/decision.h"
 
@@ -12,7 +13,13 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-enum { KINDS = 64, WAITS = 32, TICK_MS = 1000, WHO_MS = 50, IDLE_TICKS = 5 };
+enum { WAITS = 32, TICK_MS = 1000, WHO_MS = 50, IDLE_TICKS = 5 };
+
+enum class { CLASS_NAME, CLASS_DENIAL, CLASS_OTHER, CLASSES_ };
+enum { SHARE_NAME = 32, SHARE_DENIAL = 48, SHARE_OTHER = 64 };
+enum { KINDS = SHARE_NAME + SHARE_DENIAL + SHARE_OTHER, HOSTS_OF_NAMES = DECISION_HOSTS / 4 };
+
+static const size_t shares[CLASSES_] = {SHARE_NAME, SHARE_DENIAL, SHARE_OTHER};
 
 struct decision_kind {
 	struct decision last;
@@ -74,6 +81,13 @@ void decisions_done(struct decisions *decisions)
 	mem_freep(&decisions->hosts);
 }
 
+/* A name that was asked for and is refused costs whoever asks nothing: there can be many. */
+static enum class class_of(const struct decision *decision) {
+	if (decision->verdict != DECISION_DENY) return CLASS_OTHER;
+	return decision->proto == DECISION_DNS && decision->to.port != 0 ? CLASS_NAME
+	                                                                 : CLASS_DENIAL;
+}
+
 /* --- hosts --- */
 
 static void host_name(const struct decision *decision, char out[DOMAIN_TEXT])
@@ -95,7 +109,8 @@ static struct decision_host *find_host(struct decisions *decisions, const struct
 		    str_eq(host->host, name))
 			return host;
 	}
-	if (decisions->host_count == DECISION_HOSTS)
+	size_t room = class_of(decision) == CLASS_NAME ? HOSTS_OF_NAMES : DECISION_HOSTS;
+	if (decisions->host_count >= room)
 		return NULL;
 	decisions->hosts =
 		mem_resize(decisions->hosts, decisions->host_count + 1, sizeof(*decisions->hosts));
@@ -183,6 +198,8 @@ static void on_tick(struct loop_timer *timer, void *ctx)
 static bool is_first(struct decisions *decisions, const struct decision *decision)
 {
 	struct decision_kind *free_slot = NULL;
+	enum class class = class_of(decision);
+	size_t used = 0;
 	if (!decisions->kinds)
 		decisions->kinds = mem_zalloc(KINDS * sizeof(*decisions->kinds));
 	start_tick(decisions);
@@ -202,9 +219,11 @@ static bool is_first(struct decisions *decisions, const struct decision *decisio
 			memcpy(kind->last.program, program, sizeof(program));
 			kind->pending++;
 			return false;
+		} else {
+			used += class_of(&kind->last) == class;
 		}
 	}
-	if (!free_slot) {
+	if (!free_slot || used >= shares[class]) {
 		decisions->overflow++;
 		return false;
 	}
