@@ -92,6 +92,8 @@ int network_compile(const struct fleet *fleet, const struct network_wish *wish,
 struct enforcing {
 	struct member *member;
 	network_on_enforced on_done;
+	bool is_again;      /* with a number above the keeper's */
+	struct err refusal; /* of the first time */
 };
 
 static void enforced(struct enforcing *enforcing, const struct err *err)
@@ -104,11 +106,60 @@ static void enforced(struct enforcing *enforcing, const struct err *err)
 	member_unref(member);
 }
 
+static void hand_over(struct enforcing *enforcing);
+
+static void on_renumbered(const struct store_result *result, void *ctx)
+{
+	struct enforcing *enforcing = ctx;
+
+	if (result->ok)
+		hand_over(enforcing);
+	else
+		enforced(enforcing, &result->err);
+}
+
+/* A store that was put back knows an older number than the keeper, whose policy may be another one:
+ * ours counts, under a number above. */
+static void on_generation(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	struct enforcing *enforcing = ctx;
+	struct member *member = enforcing->member;
+	uint64_t has = msg ? wire_u64(msg, FIELD_GENERATION, 0) : 0;
+	uint64_t ours = member->row->network.generation;
+
+	if (has < ours || (has == ours && !member->setting) ||
+	    member->row->state == SANDBOX_REMOVING) {
+		enforced(enforcing, &enforcing->refusal);
+		return;
+	}
+	log_warn("a keeper is ahead of the store; its network policy is replaced",
+	         LOG_STR("sandbox", member->row->id.text), LOG_INT("keeper", (int64_t)has),
+	         LOG_INT("store", (int64_t)ours));
+	enforcing->is_again = true;
+	member->row->network.generation = has + 1;
+	store_sandbox_put(member->fleet->store, member->row, NULL, on_renumbered, enforcing);
+}
+
+static void ask_generation(struct enforcing *enforcing, const struct err *err)
+{
+	auto_wire_out struct wire_out out = {0};
+	struct peer *peer = enforcing->member->peer;
+	uint64_t number = peer_begin(peer, &out, WIRE_K_NET);
+
+	enforcing->refusal = *err;
+	peer_call(peer, number, &out, POLICY_MS, on_generation, enforcing);
+}
+
 static void on_keeper(struct wire_msg *msg, const struct err *err, void *ctx)
 {
 	struct enforcing *enforcing = ctx;
 	struct err wrong = *err;
 
+	if (err->code == ERR_CONFLICT && !enforcing->is_again &&
+	    peer_is_open(enforcing->member->peer)) {
+		ask_generation(enforcing, err);
+		return;
+	}
 	if (msg && wire_u64(msg, FIELD_GENERATION, 0) != enforcing->member->row->network.generation)
 		(void)err_set(&wrong, ERR_PROTOCOL,
 		              "the keeper confirms another policy than it got"); /* always -1 */
@@ -160,22 +211,29 @@ static void list_grants(const struct sandbox_network *network, struct strings *r
 	policy_done(&policy);
 }
 
+static void hand_over(struct enforcing *enforcing)
+{
+	struct member *member = enforcing->member;
+	struct runtime *runtime = member->fleet->runtime;
+	struct strings cidrs = {0};
+
+	list_grants(&member->row->network, &cidrs);
+	runtime->ops->egress(runtime, member->row->id.text, member->row->network.generation, &cidrs,
+	                     on_egress, enforcing);
+	strings_done(&cidrs);
+}
+
 void network_enforce(struct member *member, network_on_enforced on_done)
 {
-	struct runtime *runtime = member->fleet->runtime;
 	struct enforcing *enforcing;
-	struct strings cidrs = {0};
 
 	if (!member->row->network.policy) {
 		on_done(member, &no_err);
 		return;
 	}
 	enforcing = mem_new(struct enforcing);
-	*enforcing = (struct enforcing){member_ref(member), on_done};
-	list_grants(&member->row->network, &cidrs);
-	runtime->ops->egress(runtime, member->row->id.text, member->row->network.generation, &cidrs,
-	                     on_egress, enforcing);
-	strings_done(&cidrs);
+	*enforcing = (struct enforcing){.member = member_ref(member), .on_done = on_done};
+	hand_over(enforcing);
 }
 
 static void on_confirmed(struct member *member, const struct err *err)
