@@ -89,6 +89,28 @@ int delegate_reach(struct api *api, const struct spec *spec, struct reach *ret, 
 	return r;
 }
 
+/* --- variables --- */
+
+int delegate_variables(struct api *api, const struct spec *spec, const struct allowed *own,
+                       struct allowed *ret, struct err *err)
+{
+	auto_(environment_freep) struct environment *environment = NULL;
+
+	if (api->engine->ops->environment_get(api->engine, spec->team ? spec->team : ACCESS_TEAM,
+	                                      spec->network, &environment, err) < 0)
+		return -1;
+	allowed_done(ret);
+	*ret = (struct allowed){0};
+	if (environment->variables.count == 0)
+		return 0;
+	if (!allowed_has(own, environment->name))
+		return err_set(err, ERR_FORBIDDEN,
+		               "environments: the variables of '%.63s' are not the caller's own",
+		               environment->name);
+	strings_add(&ret->items, environment->name);
+	return 0;
+}
+
 /* --- what a caller has --- */
 
 int delegate_rights(struct api *api, const struct caller *caller, struct rights *ret,
@@ -133,6 +155,7 @@ int delegate_check(struct api *api, const struct caller *caller, const struct sp
 {
 	struct rights rights = {0};
 	struct reach reach = {0};
+	struct allowed variables = {0};
 	int r;
 
 	if (!caller->run.text[0])
@@ -145,6 +168,9 @@ int delegate_check(struct api *api, const struct caller *caller, const struct sp
 		r = delegate_reach(api, spec, &reach, err);
 	if (r == 0)
 		r = delegate_within(&reach, &rights.network, err);
+	if (r == 0)
+		r = delegate_variables(api, spec, &rights.environments, &variables, err);
+	allowed_done(&variables);
 	rights_done(&rights);
 	reach_done(&reach);
 	return r;

@@ -16,6 +16,10 @@ struct spec;
 /* How far a sandbox made from this reaches. Fills *ret, which must hold nothing. */
 int delegate_reach(struct api *api, const struct spec *spec, struct reach *ret,
                    struct err *err) NODISCARD;
+/* Whose variables a sandbox made from this has, into *ret (which may hold some already), if they
+ * are among `own`. ERR_FORBIDDEN. */
+int delegate_variables(struct api *api, const struct spec *spec, const struct allowed *own,
+                       struct allowed *ret, struct err *err) NODISCARD;
 /* What the caller has: a run what its credential says, everybody else what their scopes are.
  * Fills *ret, which must hold nothing. */
 int delegate_rights(struct api *api, const struct caller *caller, struct rights *ret,

@@ -406,7 +406,8 @@ static int make_wish_of_rights(struct call *call, const struct run *run, struct 
 	return r;
 }
 
-/* The run has the network its sandbox has, which is what its children are measured by. */
+/* The run has the network and the variables its sandbox has, which is what its children are
+ * measured by. */
 static int take_reach(struct call *call, const struct task *task, const struct rights *parent,
                       struct rights *child, struct err *err)
 {
@@ -424,6 +425,9 @@ static int take_reach(struct call *call, const struct task *task, const struct r
 		r = delegate_within(&reach, &parent->network, err);
 	if (r == 0)
 		reach_copy(&child->network, &reach);
+	if (r == 0)
+		r = delegate_variables(call->api, &spec, &parent->environments,
+		                       &child->environments, err);
 	reach_done(&reach);
 	spec_done(&spec);
 	return r;

@@ -369,6 +369,18 @@ describe('from inside', () => {
 			assert.ok((await cloche.api('DELETE', `/sandboxes/${id}?force=true`)).status < 300);
 	});
 
+	test('no variables but those of its own environment', async () => {
+		for (const name of ['own-vars', 'other-vars']) await cloche.get('POST', '/environments', { name, level: 'none', visibility: 'team', variables: { CANARY: `of ${name}` } });
+		const none = await run(cloche, 'cloche sandbox create --network other-vars; cloche task run --environment other-vars true; exit 3');
+		assert.equal(none.stderr.match(/environments: the variables of 'other-vars'/g)?.length, 2, none.stderr);
+		const own = await run(cloche, {
+			instruction: `cloche task run --wait --environment own-vars 'echo "[\${#CANARY}]"'; cloche task run --environment other-vars true`,
+			environment: 'own-vars',
+		});
+		assert.equal(own.stdout, '[11]\n', own.stderr);
+		assert.match(own.stderr, /environments: the variables of 'other-vars'/);
+	});
+
 	test('the credential ends with the run', async () => {
 		const { id } = await run(cloche, 'sleep 60', {});
 		await until(async () => (await cloche.get('GET', `/tasks/${id}`)).task.run.step === 'wait', 'it waits');
