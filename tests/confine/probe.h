@@ -53,6 +53,7 @@ extern const struct topic topic_privilege;
 extern const struct topic topic_processes;
 extern const struct topic topic_sockets;
 extern const struct topic topic_volume;
+extern const struct topic topic_web;
 
 /* The value of NAME=value on the command line, or NULL. */
 const char *probe_arg(const char *name);

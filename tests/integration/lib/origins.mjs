@@ -35,6 +35,8 @@ function answer(request, response) {
 		response.writeHead(200);
 		const timer = setInterval(() => response.write('drip\n'), 50);
 		response.on('close', () => clearInterval(timer));
+	} else if (url.pathname.startsWith('/echo')) {
+		response.end(JSON.stringify(request.headers));
 	} else {
 		let bytes = 0;
 		request.on('data', (part) => (bytes += part.length));
