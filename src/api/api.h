@@ -53,6 +53,8 @@ void api_shut(struct api *api);
 void api_free(struct api *api);
 /* For struct server_config, with the api as ctx: a request whose headers are complete. */
 void api_on_request(struct request *request, void *ctx);
+/* The same for a request that somebody inside has for a model. */
+void api_on_model(struct request *request, void *ctx);
 void api_on_refuse(struct request *request, enum err_code code, const char *detail, void *ctx);
 /* For store_listen, with the api as ctx: followers of events hear it. */
 void api_on_event(const struct event *event, void *ctx);

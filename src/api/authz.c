@@ -126,11 +126,15 @@ int authz_admit(struct api *api, struct request *request, const struct route *ro
                 struct caller **ret, struct err *err)
 {
 	auto_(caller_unrefp) struct caller *caller = NULL;
+	int r;
 
 	*ret = NULL;
 	if (route && route->scope == SCOPE_PUBLIC)
 		return 0;
-	if (identify_caller(api, request, &caller, err) < 0) {
+	r = route && route->handler == handle_llm
+	            ? identify_model_caller(api, request, &caller, err)
+	            : identify_caller(api, request, &caller, err);
+	if (r < 0) {
 		record_denial(api, request, NULL, route ? route->name : "request", NULL,
 		              rule_of(err));
 		return -1;

@@ -20,6 +20,7 @@
 #include "model/spec.h"
 #include "model/strings.h"
 
+struct caller;
 struct engine;
 struct exec_watch;
 struct request;
@@ -195,6 +196,10 @@ struct engine_ops {
 	/* Answers the request from a port inside; target is path and query there. */
 	void (*serve_port)(struct engine *engine, const char *sandbox, uint16_t port,
 	                   struct request *request, const char *target);
+	/* Answers a request for a model; target is path and query of the gateway. caller NULL: it
+	 * is refused with err, in the form of the API that was meant. */
+	void (*serve_model)(struct engine *engine, struct request *request, const char *target,
+	                    const struct caller *caller, const struct err *err);
 	/* By id, or by name in that team. The caller frees *ret. ERR_NOT_FOUND. */
 	int (*service_get)(struct engine *engine, const char *team, const char *name,
 	                   struct service **ret, struct err *err);

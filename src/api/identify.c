@@ -211,13 +211,12 @@ static struct caller *caller_of_key(struct identify *identify, struct credential
 	return caller;
 }
 
-static int by_key(struct identify *identify, struct request *request, const char *header,
+static int by_key(struct identify *identify, struct request *request, const char *text,
                   struct caller **ret, struct err *err)
 {
 	auto_(credential_freep) struct credential *key = NULL;
-	const char *text = bearer_of(header);
 
-	if (!text || request_count_header(request, "Authorization") != 1)
+	if (!text || request_count_header(request, "Authorization") > 1)
 		return err_set(err, ERR_UNAUTHORIZED, "the key is not valid");
 	if (find_key(identify->api, text, &key, err) < 0)
 		return -1;
@@ -328,16 +327,16 @@ static int refuse_stranger(struct identify *identify, struct request *request, s
 	return -1;
 }
 
-int identify_caller(struct api *api, struct request *request, struct caller **ret, struct err *err)
+static int identify_with(struct api *api, struct request *request, bool has_key, const char *key,
+                         struct caller **ret, struct err *err)
 {
 	struct identify *identify = api->identify;
-	const char *header = request_header(request, "Authorization");
 	auto_(caller_unrefp) struct caller *caller = NULL;
 	uint64_t wait_ms;
 	int r;
 
-	if (header)
-		r = by_key(identify, request, header, &caller, err);
+	if (has_key)
+		r = by_key(identify, request, key, &caller, err);
 	else if (*request_guest(request))
 		r = by_guest(identify, request, &caller, err);
 	else if (request_is_local(request))
@@ -358,6 +357,32 @@ int identify_caller(struct api *api, struct request *request, struct caller **re
 	}
 	*ret = take_ptr(caller);
 	return 0;
+}
+
+int identify_caller(struct api *api, struct request *request, struct caller **ret, struct err *err)
+{
+	const char *header = request_header(request, "Authorization");
+
+	return identify_with(api, request, header != NULL, header ? bearer_of(header) : NULL, ret,
+	                     err);
+}
+
+int identify_model_caller(struct api *api, struct request *request, struct caller **ret,
+                          struct err *err)
+{
+	const char *header = request_header(request, "Authorization");
+	const char *texts[] = {
+		header ? bearer_of(header) : NULL, request_header(request, "X-Api-Key"),
+		request_header(request, "X-Goog-Api-Key"), request_query(request, "key")};
+	uint8_t hash[CREDENTIAL_HASH];
+	const char *key = NULL;
+	struct id id;
+
+	for (size_t i = 0; i < ARRAY_LEN(texts) && !key; i++) {
+		if (texts[i] && secret_read(texts[i], &id, hash))
+			key = texts[i];
+	}
+	return identify_with(api, request, key != NULL, key, ret, err);
 }
 
 /* --- revoking --- */

@@ -25,6 +25,10 @@ void identify_free(struct identify *identify);
  */
 int identify_caller(struct api *api, struct request *request, struct caller **ret,
                     struct err *err) NODISCARD;
+/* The same for a request that is for a model: the key may be wherever an API of models has it. What
+ * is no key of ours is a word that a client insists on sending; then where it comes from counts. */
+int identify_model_caller(struct api *api, struct request *request, struct caller **ret,
+                          struct err *err) NODISCARD;
 /* After something was revoked: ends every request whose key does not count any more, except this
  * one (which may be NULL), and every run that was started with it. With an id also the requests of
  * that key. */

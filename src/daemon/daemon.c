@@ -31,12 +31,14 @@
 #include "daemon/keys.h"
 #include "daemon/notes.h"
 #include "daemon/pool.h"
+#include "daemon/providers.h"
 #include "daemon/reconcile.h"
 #include "daemon/sampler.h"
 #include "daemon/services.h"
 #include "daemon/sweep.h"
 #include "daemon/tcp.h"
 #include "daemon/vault.h"
+#include "gateway/proxy.h"
 #include "hook/hooks.h"
 #include "http/server.h"
 #include "model/config.h"
@@ -64,6 +66,7 @@ struct daemon {
 	struct runtime *runtime;
 	struct environments environments;
 	struct services services;
+	struct providers providers;
 	struct fleet *fleet;
 	struct gallery *gallery;
 	struct engine *engine;
@@ -289,9 +292,12 @@ static int assemble(struct daemon *daemon, struct err *err)
 	daemon->environments = (struct environments){daemon->store, &daemon->config, &daemon->keys};
 	daemon->services = (struct services){
 		.store = daemon->store, .config = &daemon->config, .keys = &daemon->keys};
+	daemon->providers = (struct providers){
+		.store = daemon->store, .config = &daemon->config, .keys = &daemon->keys};
 	parts = (struct fleet){.loop = daemon->loop,
 	                       .environments = &daemon->environments,
 	                       .services = &daemon->services,
+	                       .providers = &daemon->providers,
 	                       .store = daemon->store,
 	                       .runtime = daemon->runtime,
 	                       .run_fd = daemon->run_fd,
@@ -299,11 +305,14 @@ static int assemble(struct daemon *daemon, struct err *err)
 	daemon->fleet = fleet_new(&parts);
 	daemon->services.fleet = daemon->fleet;
 	services_start(&daemon->services, daemon->loop);
+	daemon->providers.fleet = daemon->fleet;
+	providers_start(&daemon->providers, daemon->loop, proxy_upstreams(daemon->services.proxy));
 	daemon->fleet->pool = pool_new(daemon->fleet, &daemon->config);
 	daemon->gallery = gallery_new(daemon->loop, daemon->store, daemon->broker);
 	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);
 	if (make_tasks(daemon, err) < 0 || make_hooks(daemon, err) < 0)
 		return -1;
+	daemon->providers.tasks = daemon->tasks;
 	api = (struct api_config){.loop = daemon->loop,
 	                          .tasks = daemon->tasks,
 	                          .hooks = daemon->hooks,
@@ -335,7 +344,10 @@ static void on_service(struct request *request, const char *name, void *ctx)
 {
 	struct daemon *daemon = ctx;
 
-	services_serve(&daemon->services, request, name);
+	if (str_eq(name, "llm"))
+		api_on_model(request, daemon->api);
+	else
+		services_serve(&daemon->services, request, name);
 }
 
 static void on_refuse(struct request *request, enum err_code code, const char *detail, void *ctx)
@@ -445,6 +457,7 @@ static void finish(struct daemon *daemon)
 	server_free(daemon->server);
 	tcp_stop(&daemon->tcp);
 	inner_stop(&daemon->inner);
+	providers_stop(&daemon->providers);
 	services_stop(&daemon->services);
 	if (daemon->tasks)
 		tasks_shut(daemon->tasks);

@@ -10,6 +10,7 @@
 #include "daemon/live.h"
 #include "daemon/network.h"
 #include "daemon/ports.h"
+#include "daemon/providers.h"
 #include "daemon/services.h"
 #include "model/entry.h"
 #include "runtime/broker_call.h"
@@ -426,6 +427,12 @@ static void do_service_test(struct engine *engine, const struct service *service
 	services_test(of(engine)->fleet->services, service, path, on_status, ctx);
 }
 
+static void do_serve_model(struct engine *engine, struct request *request, const char *target,
+                           const struct caller *caller, const struct err *err)
+{
+	providers_serve(of(engine)->fleet->providers, request, target, caller, err);
+}
+
 static void do_serve_port(struct engine *engine, const char *sandbox, uint16_t port,
                           struct request *request, const char *target)
 {
@@ -479,6 +486,7 @@ static const struct engine_ops ops = {
 	.image_import = do_import,
 	.image_remove = do_image_remove,
 	.serve_port = do_serve_port,
+	.serve_model = do_serve_model,
 	.service_get = do_service_get,
 	.service_put = do_service_put,
 	.service_remove = do_service_remove,

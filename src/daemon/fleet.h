@@ -91,6 +91,7 @@ struct fleet {
 	struct pool *pool;                       /* NULL: none */
 	const struct environments *environments; /* not owned */
 	struct services *services;               /* not owned; NULL: none, in tests */
+	struct providers *providers;             /* the same */
 	struct approvals *approvals;
 	struct member *members;
 	/* Somebody inside wants the API or a service; takes fd. NULL: nobody is there for that. */

@@ -48,6 +48,8 @@ int network_read_hosts(struct store *from, const char *id, struct host_uses *ret
 void network_on_decision(struct member *member, const struct wire_msg *msg);
 /* A call to a service is over; takes the data. */
 void network_on_service(struct member *member, struct json_t *data);
+/* The same for a call to a model. */
+void network_on_model(struct member *member, struct json_t *data);
 void network_on_host(struct member *member, const struct wire_msg *msg);
 
 /* Adds the variables of its environment that env does not set. The caller wipes *env with

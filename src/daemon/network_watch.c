@@ -95,7 +95,7 @@ void network_on_decision(struct member *member, const struct wire_msg *msg)
 		store(member, decision_data(msg));
 }
 
-void network_on_service(struct member *member, json_t *data)
+static void on_call(struct member *member, enum event_kind kind, json_t *data)
 {
 	struct event event;
 
@@ -103,9 +103,19 @@ void network_on_service(struct member *member, json_t *data)
 		json_decref(data);
 		return;
 	}
-	note_call(&event, member->row, data);
+	note_call(&event, kind, member->row, data);
 	store_event_put(member->fleet->store, &event, NULL, NULL);
 	event_done(&event);
+}
+
+void network_on_service(struct member *member, json_t *data)
+{
+	on_call(member, EVENT_SANDBOX_SERVICE, data);
+}
+
+void network_on_model(struct member *member, json_t *data)
+{
+	on_call(member, EVENT_SANDBOX_MODEL, data);
 }
 
 /* --- hosts --- */

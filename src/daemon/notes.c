@@ -131,9 +131,9 @@ void note_image(struct event *ret, enum event_kind kind, const struct image *ima
 	finish(ret, kind, NULL, data);
 }
 
-void note_call(struct event *ret, const struct sandbox *sandbox, json_t *data)
+void note_call(struct event *ret, enum event_kind kind, const struct sandbox *sandbox, json_t *data)
 {
-	finish(ret, EVENT_SANDBOX_SERVICE, &sandbox->id, data);
+	finish(ret, kind, &sandbox->id, data);
 }
 
 void note_service(struct event *ret, enum event_kind kind, const struct service *service)

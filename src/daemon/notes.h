@@ -20,7 +20,8 @@ void note_limit(struct event *ret, const struct sandbox *sandbox, const char *re
 /* Takes the data. */
 void note_network(struct event *ret, const struct sandbox *sandbox, struct json_t *data);
 /* A call to a service; takes the data. */
-void note_call(struct event *ret, const struct sandbox *sandbox, struct json_t *data);
+void note_call(struct event *ret, enum event_kind kind, const struct sandbox *sandbox,
+               struct json_t *data);
 void note_service(struct event *ret, enum event_kind kind, const struct service *service);
 void note_policy(struct event *ret, const struct sandbox *sandbox);
 /* verdict and by may be NULL. */

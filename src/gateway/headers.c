@@ -16,9 +16,9 @@ static const char *const hop_by_hop[] = {
 /* Credentials, and what tells where a request comes from. The encoding, because an answer that is
  * packed cannot be searched for what must not be in it. */
 static const char *const kept_inside[] = {
-	"Host",      "Expect",          "Authorization", "Proxy-Authorization", "Cookie",
-	"X-Api-Key", "Accept-Encoding", "Forwarded",     "X-Real-IP",           "Via",
-	NULL,
+	"Host",      "Expect",    "Authorization",   "Proxy-Authorization",
+	"Cookie",    "X-Api-Key", "Accept-Encoding", "Forwarded",
+	"X-Real-IP", "Via",       "X-Goog-Api-Key",  NULL,
 };
 
 /* Cookies are credentials, too; the others speak about a host that the sandbox does not know. */
@@ -139,6 +139,13 @@ int headers_check_placeholders(struct request *request, const char *name, struct
 		return 0;
 	return err_set(err, ERR_FORBIDDEN,
 	               "the placeholder of one service was sent to another; nothing was passed on");
+}
+
+bool headers_may_go(const char *name, const char *connection)
+{
+	return !is_in(hop_by_hop, name) && !is_nominated(connection, name) &&
+	       !is_in(kept_inside, name) && strncasecmp(name, "X-Forwarded-", 12) != 0 &&
+	       strncasecmp(name, "Cloche-", 7) != 0;
 }
 
 bool headers_may_return(const char *name)

@@ -18,6 +18,9 @@ int headers_check_placeholders(struct request *request, const char *name,
  * with the service's placeholder replaced. secret may be NULL. The caller wipes the list. */
 void headers_build(const struct service *service, const char *secret, struct request *request,
                    struct strings *ret);
+/* Whether a header of a request is neither a credential nor about the connection, whose header of
+ * that name is `connection` (NULL: none). */
+bool headers_may_go(const char *name, const char *connection);
 /* Of the answer. */
 bool headers_may_return(const char *name);
 /* The value as it is meant inside (a Location below the upstream); NULL: as it is. */

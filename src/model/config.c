@@ -354,6 +354,7 @@ static const struct {
 	{"network", config_read_network},
 	{"environments", config_read_environments},
 	{"services", config_read_services},
+	{"llm", config_read_llm},
 	{"sandboxes", read_profiles},
 };
 
@@ -381,6 +382,7 @@ void config_init(struct config *config)
 	config->daemon_user = mem_strdup("cloche");
 	config_server_init(config);
 	config_tasks_init(config);
+	config_llm_init(config);
 	/* Only this one has a stock unasked: others may be many, and seldom used. */
 	enter_profile(config, "default")->pool = DEFAULT_POOL;
 }
@@ -401,6 +403,7 @@ void config_done(struct config *config)
 		environment_free(config->environments[i]);
 	free(config->environments);
 	config_services_done(config);
+	config_llm_done(config);
 	strings_done(&config->resolvers);
 	*config = (struct config){0};
 }
@@ -522,6 +525,7 @@ char *config_default_text(void)
 		print_key(&out, environment_lines[i].name, environment_lines[i].text,
 		          environment_lines[i].about);
 	print_services(&out);
+	print_lines(&out, config_llm_line);
 	must(buf_puts(&out, "\n# One table a profile: `cloche run --profile NAME`. Values that are "
 	                    "not given are these.\n[sandboxes.default]\n") == 0);
 	for (const struct key *key = profile_keys; key->name != NULL; key++)

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "model/capability.h"
 #include "model/environment.h"
+#include "model/provider.h"
 #include "model/service.h"
 #include "model/spec.h"
 #include "model/strings.h"
@@ -44,6 +45,16 @@ struct config_rates {
 	uint64_t sandbox_second, cpu_second, memory_gib_second;
 };
 
+/* Models for agents, by way of the gateway. */
+struct config_llm {
+	struct provider **providers; /* in the order of the file */
+	size_t provider_count;
+	struct strings cidrs; /* never-list ranges that providers of the API may lead to */
+	uint64_t requests_per_minute, tokens_per_minute; /* of one caller; 0: no limit */
+	uint64_t request_bytes, response_bytes;
+	uint64_t timeout_ms, idle_ms;
+};
+
 struct config {
 	char *daemon_user;    /* account cloched runs as when the broker is root */
 	bool has_daemon_user; /* the file names it: then it must exist */
@@ -64,6 +75,7 @@ struct config {
 	size_t service_count;
 	struct strings service_cidrs; /* never-list ranges that services of the API may lead to */
 	char *service_ca;             /* PEM file of who is trusted; NULL: those of the system */
+	struct config_llm llm;
 	struct strings resolvers; /* "ADDRESS" or "ADDRESS:PORT"; empty: those of this machine */
 };
 
@@ -88,5 +100,7 @@ bool config_parse_resolver(const char *text, struct addr *ret_addr, uint16_t *re
 const struct environment *config_environment(const struct config *config, const char *name);
 /* A service of the file; NULL when there is none of that name. */
 const struct service *config_service(const struct config *config, const char *name);
+/* A provider of the file; NULL when there is none of that name. */
+const struct provider *config_provider(const struct config *config, const char *name);
 /* A commented file that changes nothing, for `cloche setup`; the caller frees. */
 char *config_default_text(void) NODISCARD;

@@ -54,5 +54,12 @@ bool config_server_line(size_t index, const char **ret_section, const char **ret
 int config_read_services(struct config *config, struct config_place *place,
                          const struct toml *table, struct err *err) NODISCARD;
 void config_services_done(struct config *config);
+int config_read_llm(struct config *config, struct config_place *place, const struct toml *table,
+                    struct err *err) NODISCARD;
+void config_llm_init(struct config *config);
+void config_llm_done(struct config *config);
+/* As config_server_line. */
+bool config_llm_line(size_t index, const char **ret_section, const char **ret_name,
+                     const char **ret_text, const char **ret_about);
 int config_read_environments(struct config *config, struct config_place *place,
                              const struct toml *table, struct err *err) NODISCARD;

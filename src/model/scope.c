@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 /* Bits of a row: reading is the lower one. MINTED rows are never asked for. */
-enum verbs { NONE = 0, R = 1, W = 2, RW = 3, MINTED = 4, MINTED_R = 5, MINTED_W = 6 };
+enum verbs { NONE = 0, R = 1, W = 2, RW = 3, MINTED = 4, MINTED_W = 6, PAID = 8, R_PAID = 9 };
 
 struct object {
 	const char *name;
@@ -316,7 +316,7 @@ static void fill_custom(struct scopes *ret, const struct strings *objects, enum 
 
 static enum verbs pick_read(const struct object *object)
 {
-	return R;
+	return object->verbs & PAID ? NONE : R;
 }
 
 static enum verbs pick_all(const struct object *object)

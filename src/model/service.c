@@ -103,6 +103,9 @@ int service_check_name(const char *name, struct err *err)
 		               shown, SERVICE_NAME);
 	if (str_eq(name, SERVICE_API))
 		return err_set(err, ERR_INVALID, "api.cloche.internal is the API itself");
+	if (str_eq(name, "llm"))
+		return err_set(err, ERR_INVALID,
+		               "llm.cloche.internal is the model gateway: see `cloche provider`");
 	return 0;
 }
 
@@ -139,21 +142,21 @@ static int check_authority(const char *text, size_t len, char *out, size_t size,
 	struct addr addr;
 
 	if ((is_v6 && !end) || host_len == 0 || host_len >= sizeof(host))
-		return err_set(err, ERR_INVALID, "upstream: a host is needed");
+		return err_set(err, ERR_INVALID, "a host is needed");
 	memcpy(host, text + is_v6, host_len);
 	if (port < text + len) {
 		auto_free char *digits = mem_strndup(port + 1, (size_t)(text + len - port) - 1);
 
 		if (*port != ':' || str_to_u64(digits, &number) < 0 || number < 1 ||
 		    number > UINT16_MAX)
-			return err_set(err, ERR_INVALID, "upstream: the port is no number");
+			return err_set(err, ERR_INVALID, "the port is no number");
 	}
 	if (addr_parse(host, &addr) ? addr_is_v4(&addr) == is_v6 : is_v6)
-		return err_set(err, ERR_INVALID, "upstream: '%.80s' is no address", host);
+		return err_set(err, ERR_INVALID, "'%.80s' is no address", host);
 	if (addr_parse(host, &addr))
 		addr_format(folded, sizeof(folded), &addr);
 	else if (!domain_fold(host, folded))
-		return err_set(err, ERR_INVALID, "upstream: '%.80s' is no name of a host", host);
+		return err_set(err, ERR_INVALID, "'%.80s' is no name of a host", host);
 	(void)snprintf(out, size, is_v6 ? "[%s]" : "%s", folded); /* fits */
 	if (number)
 		(void)snprintf(out + strlen(out), size - strlen(out), ":%u", (unsigned)number);
@@ -167,7 +170,7 @@ static const char *scheme_of(const char *url)
 	return url && is_same(url, "http://", 7) ? "http://" : NULL;
 }
 
-static int check_upstream(char **url, struct err *err)
+static int check_url(char **url, struct err *err)
 {
 	const char *scheme = scheme_of(*url), *text = *url;
 	char authority[DOMAIN_TEXT + 16];
@@ -175,18 +178,18 @@ static int check_upstream(char **url, struct err *err)
 	size_t len;
 
 	if (!scheme || strlen(text) > SERVICE_URL)
-		return err_set(err, ERR_INVALID, "upstream: an http:// or https:// URL is needed");
+		return err_set(err, ERR_INVALID, "an http:// or https:// URL is needed");
 	text += strlen(scheme);
 	len = strcspn(text, "/?#");
 	path = text + len;
 	if (memchr(text, '@', len))
 		return err_set(err, ERR_INVALID,
-		               "upstream: no name or password in the URL; use headers and secret");
+		               "no name or password in the URL; use headers and secret");
 	if (strpbrk(path, "?#"))
-		return err_set(err, ERR_INVALID, "upstream: neither query nor fragment");
+		return err_set(err, ERR_INVALID, "neither query nor fragment");
 	for (const char *at = path; *at; at++) {
 		if (!is_path_char(*at))
-			return err_set(err, ERR_INVALID, "upstream: the path must be encoded");
+			return err_set(err, ERR_INVALID, "the path must be encoded");
 	}
 	if (check_authority(text, len, authority, sizeof(authority), err) < 0)
 		return -1;
@@ -198,6 +201,11 @@ static int check_upstream(char **url, struct err *err)
 	free(*url);
 	*url = normal;
 	return 0;
+}
+
+int service_check_url(const char *what, char **url, struct err *err)
+{
+	return check_url(url, err) < 0 ? err_wrap(err, "%s", what) : 0;
 }
 
 bool service_is_value(const char *text)
@@ -242,7 +250,7 @@ static int check_headers(const struct service *service, struct err *err)
 	return 0;
 }
 
-static int check_secret(const char *secret, struct err *err)
+int service_check_secret(const char *secret, struct err *err)
 {
 	if (!secret || str_eq(secret, SERVICE_SEALED))
 		return 0;
@@ -300,8 +308,9 @@ int service_normalise(struct service *service, struct err *err)
 	}
 	if (service->response_bytes == 0 || service->timeout_ms == 0)
 		return err_set(err, ERR_INVALID, "a limit of 0 lets nothing through");
-	if (check_upstream(&service->upstream, err) < 0 || check_secret(service->secret, err) < 0 ||
-	    check_headers(service, err) < 0 || check_methods(&service->methods, err) < 0)
+	if (service_check_url("upstream", &service->upstream, err) < 0 ||
+	    service_check_secret(service->secret, err) < 0 || check_headers(service, err) < 0 ||
+	    check_methods(&service->methods, err) < 0)
 		return -1;
 	return check_paths(&service->paths, err);
 }

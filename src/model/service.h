@@ -58,6 +58,11 @@ bool service_of_host(const char *host, char ret[SERVICE_LABEL]);
 /* Brings it to its normal form, or says what is wrong with it: ERR_INVALID. */
 int service_normalise(struct service *service, struct err *err) NODISCARD;
 
+/* Parts of that: a URL to its normal form, and a reference to a secret. `what` begins the message.
+ */
+int service_check_url(const char *what, char **url, struct err *err) NODISCARD;
+int service_check_secret(const char *secret, struct err *err) NODISCARD;
+
 struct ownership service_ownership(const struct service *service);
 /* Whether a sandbox of this owner and team (NULL: the operator's, the default one) may use it. */
 bool service_serves(const struct service *service, const char *owner, const char *team);

@@ -18,8 +18,8 @@
 struct tasks;
 
 struct charge {
-	uint64_t input_tokens, output_tokens; /* input: without those below */
-	uint64_t cached_tokens;               /* read from the model's cache */
+	uint64_t input_tokens, output_tokens;
+	uint64_t cached_tokens; /* of the input: read from the model's cache */
 	uint64_t cost;
 	uint64_t held; /* what charge_hold kept back for it; 0: nothing */
 };

@@ -82,7 +82,7 @@ pool = 0
 upstream = "http://127.0.0.1:${outside.port}/base/"
 headers = ["Authorization: Bearer {secret}", "X-Static: yes"]
 secret = "env:CLOCHE_TEST_SECRET"
-[services.llm]
+[services.main]
 upstream = "http://127.0.0.1:${outside.port}/base"
 headers = ["Authorization: Bearer {secret}"]
 secret = "file:${file}"
@@ -121,7 +121,7 @@ visibility = "private"
 
 	test('a call reaches the upstream with the secret, and without what the sandbox sent', async () => {
 		const { stdout, stderr } = await curl(
-			`-i -X POST -H 'Authorization: Bearer mine' -H 'Cookie: a=b' -H 'X-Api-Key: mine' -H 'X-Forwarded-For: 1.2.3.4' -H 'X-Ok: 1' --data hello 'http://llm.cloche.internal/v1/chat?q=1'`,
+			`-i -X POST -H 'Authorization: Bearer mine' -H 'Cookie: a=b' -H 'X-Api-Key: mine' -H 'X-Forwarded-For: 1.2.3.4' -H 'X-Ok: 1' --data hello 'http://main.cloche.internal/v1/chat?q=1'`,
 		);
 		assert.match(stdout, /^HTTP\/1\.1 200/, stderr);
 		assert.equal(last().url, '/base/v1/chat?q=1');
@@ -146,7 +146,7 @@ visibility = "private"
 
 	test('a secret is read for each call', async () => {
 		fs.writeFileSync(file, 'another-secret-value\n');
-		await curl(`http://llm.cloche.internal/x`);
+		await curl(`http://main.cloche.internal/x`);
 		assert.equal(last().headers.authorization, 'Bearer another-secret-value');
 		fs.writeFileSync(file, `${SECRET}\n`);
 	});
@@ -160,18 +160,18 @@ visibility = "private"
 		assert.equal(await status('--path-as-is http://narrow.cloche.internal/v1/%2e%2e'), '400');
 		assert.equal(await status('--path-as-is http://narrow.cloche.internal/files/a%2f..%2fadmin'), '400');
 		assert.equal(await status('http://nothing.cloche.internal/'), '404');
-		assert.equal(await status(`-H 'Host: a.llm.cloche.internal' http://llm.cloche.internal/`), '404');
+		assert.equal(await status(`-H 'Host: a.main.cloche.internal' http://main.cloche.internal/`), '404');
 		assert.equal(outside.calls.length, before, 'nothing went out');
 		assert.equal(await status('http://narrow.cloche.internal/v1/a'), '200');
 		assert.equal(await status('http://narrow.cloche.internal/files/a/b'), '200');
-		assert.equal(await status('http://llm.cloche.internal/teapot'), '418');
+		assert.equal(await status('http://main.cloche.internal/teapot'), '418');
 	});
 
 	test('limits of size and time, and upstreams that are not there', async () => {
 		const big = await curl(`-o /dev/null -w '%{size_download}' http://narrow.cloche.internal/big`);
 		assert.notEqual(big.exitCode, 0);
 		assert.ok(Number(big.stdout) <= 1048576);
-		const whole = await curl(`-o /dev/null -w '%{size_download}' http://llm.cloche.internal/big`);
+		const whole = await curl(`-o /dev/null -w '%{size_download}' http://main.cloche.internal/big`);
 		assert.equal(whole.stdout, String(64 * 65536));
 		const late = await curl(`-w ' %{http_code}' http://narrow.cloche.internal/hang`);
 		assert.match(late.stdout, /timeout.* 504$/);
@@ -184,14 +184,14 @@ visibility = "private"
 	});
 
 	test('redirects are the sandbox’s to follow, and stay inside', async () => {
-		const { stdout } = await curl(`-o /dev/null -D - http://llm.cloche.internal/moved`);
+		const { stdout } = await curl(`-o /dev/null -D - http://main.cloche.internal/moved`);
 		assert.match(stdout, /^HTTP\/1\.1 302/);
 		assert.match(stdout, /location: \/there\?x=1\r?\n/i);
 	});
 
 	test('an answer streams as it comes', async () => {
 		const { id } = await daemon.get('POST', `/sandboxes/${box}/execs`, {
-			shell: `curl -sSN -m 30 http://llm.cloche.internal/stream | while read l; do [ -z "$l" ] || echo "$(date +%s%N) $l"; done`,
+			shell: `curl -sSN -m 30 http://main.cloche.internal/stream | while read l; do [ -z "$l" ] || echo "$(date +%s%N) $l"; done`,
 			background: true,
 		});
 		const output = async () => String((await daemon.api('GET', `/sandboxes/${box}/execs/${id}/output`)).bytes);
@@ -203,7 +203,7 @@ visibility = "private"
 	test('a body streams as it comes', async () => {
 		const { stdout, stderr } = await daemon.exec(
 			box,
-			`(for i in 1 2 3 4; do head -c 100000 /dev/zero | tr '\\0' x; sleep 0.3; done) | curl -sS -m 30 -T - -X POST -H 'Transfer-Encoding: chunked' http://llm.cloche.internal/talk`,
+			`(for i in 1 2 3 4; do head -c 100000 /dev/zero | tr '\\0' x; sleep 0.3; done) | curl -sS -m 30 -T - -X POST -H 'Transfer-Encoding: chunked' http://main.cloche.internal/talk`,
 		);
 		const said = JSON.parse(stdout || `"${stderr}"`);
 		assert.equal(said.bytes, 400000);
@@ -211,7 +211,7 @@ visibility = "private"
 	});
 
 	test('a client that goes ends the call outside', async () => {
-		await curl(`-m 1 http://llm.cloche.internal/stream`);
+		await curl(`-m 1 http://main.cloche.internal/stream`);
 		await until(() => outside.calls.some((call) => call.url === '/base/stream' && call.closed), 'it is closed outside');
 	});
 
@@ -222,9 +222,9 @@ visibility = "private"
 		await curl(`-H 'Authorization: Bearer cloche_placeholder_other' http://other.cloche.internal/x`);
 		assert.equal(last().headers.authorization, `Bearer ${SECRET}`, 'also where SDKs put it');
 		const before = outside.calls.length;
-		const foreign = await curl(`-w ' %{http_code}' -H 'X-Key: cloche_placeholder_other' http://llm.cloche.internal/x`);
+		const foreign = await curl(`-w ' %{http_code}' -H 'X-Key: cloche_placeholder_other' http://main.cloche.internal/x`);
 		assert.match(foreign.stdout, / 403$/);
-		const inQuery = await curl(`-w ' %{http_code}' 'http://llm.cloche.internal/x?key=cloche_placeholder_other'`);
+		const inQuery = await curl(`-w ' %{http_code}' 'http://main.cloche.internal/x?key=cloche_placeholder_other'`);
 		assert.match(inQuery.stdout, / 403$/);
 		assert.equal(outside.calls.length, before);
 	});
@@ -242,11 +242,11 @@ visibility = "private"
 		assert.match(blocked.stdout, /allow_cidrs.* 403$/);
 		assert.equal((await daemon.api('POST', '/services/sealed/test', {})).status, 403);
 		assert.equal((await daemon.api('POST', '/services', { name: 'sealed', upstream: 'http://example.org' })).status, 409);
-		assert.equal((await daemon.api('POST', '/services', { name: 'llm', upstream: 'http://example.org' })).status, 409);
-		assert.equal((await daemon.api('DELETE', '/services/llm')).status, 409);
+		assert.equal((await daemon.api('POST', '/services', { name: 'main', upstream: 'http://example.org' })).status, 409);
+		assert.equal((await daemon.api('DELETE', '/services/main')).status, 409);
 		for (const bad of ['http://u:p@example.org', 'ftp://x', 'http://example.org/?x'])
 			assert.equal((await daemon.api('POST', '/services', { name: 'bad', upstream: bad })).status, 400, bad);
-		assert.equal((await daemon.api('POST', '/services/llm/test', { path: '/x' })).body.status, 200);
+		assert.equal((await daemon.api('POST', '/services/main/test', { path: '/x' })).body.status, 200);
 		assert.equal((await daemon.api('POST', '/services/refused/test', {})).status, 502);
 	});
 
@@ -257,17 +257,17 @@ visibility = "private"
 		assert.match(await daemon.ok(['service', 'list']), /tool +http:\/\/127/);
 		assert.match(await daemon.ok(['service', 'show', 'tool']), /placeholder: +cloche_placeholder_tool/);
 		assert.equal((await daemon.cli(['service', 'test', 'tool', '/v1/a'])).code, 77);
-		assert.match(await daemon.ok(['service', 'test', 'llm', '/x']), /200/);
+		assert.match(await daemon.ok(['service', 'test', 'main', '/x']), /200/);
 		await daemon.ok(['service', 'set', 'tool', '--visibility', 'team']);
 		await daemon.ok(['service', 'rm', 'tool']);
 		assert.equal((await daemon.cli(['service', 'show', 'tool'])).code, 66);
 	});
 
 	test('each call is an event, without header, body or query', async () => {
-		await curl(`-X POST --data topsecretbody 'http://llm.cloche.internal/v1/event?token=inquery'`);
+		await curl(`-X POST --data topsecretbody 'http://main.cloche.internal/v1/event?token=inquery'`);
 		const { items } = await daemon.get('GET', `/sandboxes/${box}/events?kind=sandbox.service&limit=1000`);
 		const call = items.map((each) => each.data).find((each) => each.path === '/v1/event');
-		assert.deepEqual({ ...call, ms: 0, received: 0 }, { verdict: 'allow', service: 'llm', method: 'POST', path: '/v1/event', status: 200, sent: 13, received: 0, ms: 0 });
+		assert.deepEqual({ ...call, ms: 0, received: 0 }, { verdict: 'allow', service: 'main', method: 'POST', path: '/v1/event', status: 200, sent: 13, received: 0, ms: 0 });
 		assert.ok(call.received > 0);
 		assert.ok(items.some((each) => each.data.verdict === 'deny' && each.data.rule === 'method or path'));
 		assert.doesNotMatch(JSON.stringify(items), /topsecretbody|inquery/);

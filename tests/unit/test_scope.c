@@ -86,10 +86,12 @@ TEST(what_is_minted_cannot_be_asked_for)
 	struct scopes full = {0};
 
 	CHECK_HAS(parse("task:write", NULL), "only given to runs");
-	CHECK_HAS(parse("llm_gateway:read", NULL), "only given to runs");
 	scopes_preset(false, NULL, &full);
 	CHECK(!scopes_has(&full, SCOPE_TASK_WRITE));
+	CHECK(scopes_has(&full, SCOPE_LLM_GATEWAY_READ));
+	scopes_preset(true, NULL, &full);
 	CHECK(!scopes_has(&full, SCOPE_LLM_GATEWAY_READ));
+	scopes_preset(false, NULL, &full);
 	CHECK(!scopes_has(&full, SCOPE_LOGS_WRITE));
 	CHECK(scopes_has(&full, SCOPE_AUDIT_READ));
 	scopes_done(&full);

@@ -9,7 +9,7 @@
 
 static struct service *make(const char *upstream)
 {
-	struct service *service = service_new("llm");
+	struct service *service = service_new("main");
 
 	service->upstream = mem_strdup(upstream);
 	return service;
@@ -154,11 +154,12 @@ TEST(secrets_are_filled_in)
 
 TEST(placeholders_belong_to_one_service)
 {
-	CHECK(service_foreign_placeholder("Bearer x", "llm") == NULL);
-	CHECK(service_foreign_placeholder("Bearer cloche_placeholder_llm", "llm") == NULL);
-	CHECK(service_foreign_placeholder("Bearer cloche_placeholder_llm2", "llm") != NULL);
-	CHECK(service_foreign_placeholder("Bearer cloche_placeholder_git", "llm") != NULL);
-	CHECK(service_foreign_placeholder("cloche_placeholder_llm cloche_placeholder_git", "llm"));
+	CHECK(service_foreign_placeholder("Bearer x", "main") == NULL);
+	CHECK(service_foreign_placeholder("Bearer cloche_placeholder_main", "main") == NULL);
+	CHECK(service_foreign_placeholder("Bearer cloche_placeholder_main2", "main") != NULL);
+	CHECK(service_foreign_placeholder("Bearer cloche_placeholder_git", "main") != NULL);
+	CHECK(service_foreign_placeholder("cloche_placeholder_main cloche_placeholder_git",
+	                                  "main"));
 	CHECK(service_foreign_placeholder("CLOCHE_PLACEHOLDER_llm", NULL) != NULL);
 }
 
@@ -166,8 +167,9 @@ TEST(names)
 {
 	struct err err = {0};
 
-	CHECK(service_check_name("llm", &err) == 0);
-	CHECK(service_check_name("my-llm-2", &err) == 0);
+	CHECK(service_check_name("main", &err) == 0);
+	CHECK(service_check_name("llm", &err) < 0);
+	CHECK(service_check_name("my-main-2", &err) == 0);
 	const char *bad[] = {"", "api", "a.b", "A", "-a", "a-", "a_b", "a b"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		CHECK(service_check_name(bad[i], &err) < 0);
@@ -184,21 +186,21 @@ TEST(config)
 	struct config config;
 	struct err err = {0};
 
-	CHECK(configure("[services]\nallow_cidrs = [\"10.1.0.0/16\"]\n[services.llm]\n"
+	CHECK(configure("[services]\nallow_cidrs = [\"10.1.0.0/16\"]\n[services.main]\n"
 	                "upstream = \"https://example.org/v1/\"\nsecret = \"env:KEY\"\n"
 	                "headers = [\"X-Key: {secret}\"]\nmethods = [\"post\"]\n"
 	                "timeout = \"30s\"\nresponse_bytes = \"1M\"\n",
 	                &config, &err) == 0);
-	const struct service *service = config_service(&config, "llm");
+	const struct service *service = config_service(&config, "main");
 	CHECK(service && service->timeout_ms == 30000 && service->response_bytes == 1048576);
 	CHECK_STR(service->upstream, "https://example.org/v1");
 	CHECK_STR(service->methods.items[0], "POST");
 	CHECK(service->visibility == VISIBILITY_GLOBAL && config.service_cidrs.count == 1);
 	config_done(&config);
 	const char *bad[] = {
-		"[services.llm]\nsecret = \"env:KEY\"\n",
-		"[services.llm]\nupstream = \"https://example.org\"\nsecret = \"sealed\"\n",
-		"[services.llm]\nupstream = \"https://example.org\"\nuser = \"x\"\n",
+		"[services.main]\nsecret = \"env:KEY\"\n",
+		"[services.main]\nupstream = \"https://example.org\"\nsecret = \"sealed\"\n",
+		"[services.main]\nupstream = \"https://example.org\"\nuser = \"x\"\n",
 		"[services.api]\nupstream = \"https://example.org\"\n",
 		"[services]\nallow_cidrs = [\"10.1.0.1/16\"]\n",
 		"[services]\nother = 1\n",
