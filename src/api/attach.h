@@ -1,7 +1,8 @@
 /*
  * The streams of one command over WebSocket, protocol cloche.v1: binary messages whose first byte
  * is a channel. Many may look, one may write; the writer's pace is the command's. Shared by
- * /execs/{id}/attach, which joins a command that is there, and /run, which starts one.
+ * /execs/{id}/attach, which joins a command that is there, and by /sandboxes/{id}/exec and /run,
+ * which start one.
  */
 #pragma once
 

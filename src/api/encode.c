@@ -130,7 +130,7 @@ static json_t *number_of(uint64_t value)
 	return json_integer((json_int_t)MIN(value, (uint64_t)INT64_MAX));
 }
 
-static json_t *limits_of(const struct limits *limits)
+json_t *encode_limits(const struct limits *limits)
 {
 	json_t *object = json_object();
 
@@ -218,7 +218,7 @@ static void put_spec(json_t *object, const struct spec *spec)
 	json_object_set_new(object, "cwd", encode_text(spec->cwd));
 	put_network(object, spec);
 	json_object_set_new(object, "env", names_of(&spec->env));
-	json_object_set_new(object, "limits", limits_of(&spec->limits));
+	json_object_set_new(object, "limits", encode_limits(&spec->limits));
 	json_object_set_new(object, "ttlMs", spec->ttl_ms ? number_of(spec->ttl_ms) : json_null());
 }
 

@@ -18,6 +18,7 @@ struct sandbox;
 struct strings;
 
 json_t *encode_sandbox(const struct sandbox *sandbox);
+json_t *encode_limits(const struct limits *limits);
 json_t *encode_meters(const struct meters *meters);
 /* Its environment and policy alone. */
 json_t *encode_network(const struct sandbox *sandbox);

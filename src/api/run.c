@@ -153,12 +153,9 @@ static void on_created(const struct sandbox *sandbox, const struct err *err, voi
 
 	run->pending--;
 	if (sandbox) {
-		json_t *object = encode_sandbox(sandbox);
-
 		run->sandbox = sandbox->id;
 		run->has_sandbox = true;
-		run->limits = json_incref(json_object_get(object, "limits"));
-		json_decref(object);
+		run->limits = encode_limits(&sandbox->spec.limits);
 	}
 	if (!run->attach) {
 		if (sandbox && !run->api->is_shut)

@@ -32,6 +32,7 @@ enum channel {
 
 enum {
 	INPUT_BYTES = 32 * 1024,
+	ASK_MAX = 128 * 1024,     /* what a daemon takes as one message */
 	SEND_MAX = 512 * 1024,    /* unsent bytes to the daemon */
 	SEND_FULL = 256 * 1024,   /* stdin rests above this */
 	OUTPUT_FULL = 256 * 1024, /* the socket rests above this */
@@ -61,9 +62,8 @@ struct session {
 	uint64_t offset;
 	int signal_fd;
 	bool input_open;
-	bool ended;                  /* result is filled */
-	bool failed;                 /* the daemon said why in cli->err */
-	char exec[LIMIT_ID_LEN + 1]; /* of a run, once it is known */
+	bool ended;  /* result is filled */
+	bool failed; /* the daemon said why in cli->err */
 	uint64_t interrupt_ms;
 	int interrupts;
 };
@@ -235,7 +235,7 @@ static int on_gap(struct session *session, const uint8_t *bytes, size_t len)
 	return 0;
 }
 
-/* Of a run: what was made, or why not. */
+/* What was made, or why not. */
 static int on_text(struct session *session, const uint8_t *bytes, size_t len)
 {
 	auto_json json_t *text = json_loadb((const char *)bytes, len, JSON_REJECT_DUPLICATES, NULL);
@@ -250,7 +250,7 @@ static int on_text(struct session *session, const uint8_t *bytes, size_t len)
 		return 0;
 	}
 	if (!str_copy(result->sandbox, sizeof(result->sandbox), client_str(sandbox, "id")) ||
-	    !str_copy(session->exec, sizeof(session->exec),
+	    !str_copy(result->exec, sizeof(result->exec),
 	              client_str(json_object_get(text, "exec"), "id")))
 		return -EPROTO;
 	json_decref(result->limits);
@@ -327,19 +327,25 @@ static int on_socket(struct session *session, short events)
 	return 0;
 }
 
-/* A run that has begun is followed like any command; its maker is another daemon. */
+static bool is_to_be_asked(const struct session *session)
+{
+	return session->spec->ask != NULL && session->result->exec[0] == '\0';
+}
+
+/* One that has begun is followed like any command; its maker was another daemon. */
 static char *session_target(struct session *session)
 {
 	const struct attach_spec *spec = session->spec;
-	bool is_run = spec->run != NULL;
+	struct attach_result *result = session->result;
 
-	if (is_run && session->exec[0] == '\0')
-		return client_target("/run");
+	if (is_to_be_asked(session))
+		return spec->sandbox == NULL ? client_target("/run")
+		                             : client_target("/sandboxes/%s/exec", spec->sandbox);
 	char *target = client_target("/sandboxes/%s/execs/%s/attach",
-	                             is_run ? session->result->sandbox : spec->sandbox,
-	                             is_run ? session->exec : spec->exec);
+	                             spec->ask != NULL ? result->sandbox : spec->sandbox,
+	                             spec->ask != NULL ? result->exec : spec->exec);
 
-	session->result->is_ours = is_run;
+	result->is_ours = spec->ask != NULL && spec->sandbox == NULL;
 	client_query_u64(&target, "offset", session->offset);
 	client_query(&target, "readonly", spec->read_only ? "true" : NULL);
 	return target;
@@ -348,9 +354,10 @@ static char *session_target(struct session *session)
 /* The first frames: what is to be run, the size of the terminal, the end of input. */
 static int put_first(struct session *session)
 {
-	if (session->spec->run != NULL && session->exec[0] == '\0' &&
-	    ws_encode(&session->out, WS_TEXT, -1, session->spec->run, strlen(session->spec->run)) <
-	            0)
+	const char *ask = session->spec->ask;
+
+	if (is_to_be_asked(session) &&
+	    (strlen(ask) > ASK_MAX || ws_encode(&session->out, WS_TEXT, -1, ask, strlen(ask)) < 0))
 		return err_set(&session->cli->err, ERR_TOO_LARGE, "the command is too long");
 	if (session->spec->tty && !session->spec->read_only)
 		put_size(session);
@@ -396,7 +403,7 @@ static int open_stream(struct session *session, const char *target)
 	int r = open_once(session, target);
 
 	/* A daemon that started anew dropped what it had; but no command is asked for twice. */
-	if (r == 0 || !is_used || session->spec->run != NULL || err->code != ERR_UNAVAILABLE ||
+	if (r == 0 || !is_used || session->spec->ask != NULL || err->code != ERR_UNAVAILABLE ||
 	    err->sys == ECANCELED)
 		return r;
 	*err = (struct err){0};
@@ -427,7 +434,7 @@ static int reconnect(struct session *session)
 {
 	const struct timespec wait = {.tv_nsec = RECONNECT_WAIT_MS * 1000000L};
 
-	if (session->spec->run != NULL && session->exec[0] == '\0')
+	if (is_to_be_asked(session))
 		return err_set(&session->cli->err, ERR_UNAVAILABLE,
 		               "the daemon went while the command was being started");
 

@@ -15,7 +15,9 @@
 #include "cli/term.h"
 
 struct attach_spec {
-	const char *run;     /* not NULL: a RunRequest; sandbox and exec are made by the daemon */
+	/* Not NULL: the command is to be started. An ExecRequest, or without a sandbox a
+	 * RunRequest: then that is made by the daemon, too. */
+	const char *ask;
 	const char *sandbox; /* id or name */
 	const char *exec;
 	bool tty;       /* raw mode, resizes; else signals are forwarded */
@@ -31,9 +33,11 @@ struct attach_result {
 	int exit_code;
 	int signal; /* 0: it exited by itself */
 	char reason[32];
-	/* Of a run: what was made ("" when it came to nothing), and whether it is ours to remove
-	 * because the daemon that would have done it is gone. The caller frees limits. */
+	/* Of what was asked for: what was made ("" when it came to nothing), and whether the
+	 * sandbox is ours to remove because the daemon that would have done it is gone. The caller
+	 * frees limits. */
 	char sandbox[LIMIT_ID_LEN + 1];
+	char exec[LIMIT_ID_LEN + 1];
 	bool is_ours;
 	json_t *limits;
 };

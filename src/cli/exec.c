@@ -195,29 +195,6 @@ static int wait_and_print(struct cli *cli, const char *sandbox, const struct exe
 	return attach_status(&result);
 }
 
-static int attach(struct cli *cli, const json_t *sandbox, const char *exec,
-                  const struct exec_options *options, bool tty)
-{
-	const char *keys = options->detach_keys == NULL ? "ctrl-p,ctrl-q" : options->detach_keys;
-	const char *id = client_str(sandbox, "id");
-	struct attach_spec spec = {
-		.sandbox = id, .exec = exec, .tty = tty, .input = !options->no_input};
-	struct attach_result result;
-
-	if (options->can_detach && term_keys_parse(keys, &spec.detach, &cli->err) < 0)
-		return -1;
-	if (attach_run(cli, &spec, &result) < 0)
-		return -1;
-	if (result.detached) {
-		cli_note("detached; again with: cloche sandbox attach %s --exec %s", id, exec);
-		return 0;
-	}
-	if (result.interrupted == 0)
-		exec_explain(result.reason, json_object_get(sandbox, "limits"),
-		             options->timeout_ms);
-	return attach_status(&result);
-}
-
 /* The body for a command somebody stays with. */
 static json_t *attached_body(struct cli *cli, const struct exec_options *options, char *const *argv,
                              bool tty)
@@ -234,20 +211,48 @@ static json_t *attached_body(struct cli *cli, const struct exec_options *options
 	return take_ptr(body);
 }
 
-int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options *options,
+/* Asks for what spec says and stays with it to its end. The caller frees ret->limits. */
+static int stay(struct cli *cli, const struct attach_spec *spec, const struct exec_options *options,
+                struct attach_result *ret)
+{
+	int r = attach_run(cli, spec, ret);
+
+	if (r < 0)
+		return -1;
+	if (ret->detached) {
+		cli_note("detached; again with: cloche sandbox attach %s --exec %s", ret->sandbox,
+		         ret->exec);
+		return 0;
+	}
+	if (ret->interrupted == 0)
+		exec_explain(ret->reason, ret->limits, options->timeout_ms);
+	return attach_status(ret);
+}
+
+int exec_stay(struct cli *cli, const char *sandbox, const struct exec_options *options,
               char *const *argv)
 {
-	const char *id = client_str(sandbox, "id");
+	const char *keys = options->detach_keys == NULL ? "ctrl-p,ctrl-q" : options->detach_keys;
 
 	if (cli->output != CLI_HUMAN)
-		return wait_and_print(cli, id, options, argv);
+		return wait_and_print(cli, sandbox, options, argv);
 	bool tty = wants_tty(options);
 	auto_json json_t *body = attached_body(cli, options, argv, tty);
-	auto_json json_t *exec = NULL;
+	auto_free char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
+	struct attach_spec spec = {
+		.ask = text, .sandbox = sandbox, .tty = tty, .input = !options->no_input};
+	struct attach_result result;
 
-	if (body == NULL || post(cli, id, body, &exec) < 0)
+	if (body == NULL)
 		return -1;
-	return attach(cli, sandbox, client_str(exec, "id"), options, tty);
+	if (text == NULL)
+		return err_set(&cli->err, ERR_INTERNAL, "out of memory");
+	if (options->can_detach && term_keys_parse(keys, &spec.detach, &cli->err) < 0)
+		return -1;
+	int status = stay(cli, &spec, options, &result);
+
+	json_decref(result.limits);
+	return status;
 }
 
 int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *options,
@@ -257,7 +262,7 @@ int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *option
 	json_t *body = attached_body(cli, options, argv, tty);
 	auto_json json_t *wish = json_pack("{s:O, s:o}", "sandbox", sandbox, "exec", body);
 	auto_free char *text = wish == NULL ? NULL : json_dumps(wish, JSON_COMPACT);
-	struct attach_spec spec = {.run = text, .tty = tty, .input = !options->no_input};
+	struct attach_spec spec = {.ask = text, .tty = tty, .input = !options->no_input};
 	struct attach_result result;
 
 	ret_ours[0] = '\0';
@@ -265,14 +270,12 @@ int exec_run(struct cli *cli, json_t *sandbox, const struct exec_options *option
 		return -1;
 	if (text == NULL)
 		return err_set(&cli->err, ERR_INTERNAL, "out of memory");
-	int r = attach_run(cli, &spec, &result);
+	int status = stay(cli, &spec, options, &result);
 
 	if (result.is_ours)
 		memcpy(ret_ours, result.sandbox, sizeof(result.sandbox));
-	if (r >= 0 && result.interrupted == 0)
-		exec_explain(result.reason, result.limits, options->timeout_ms);
 	json_decref(result.limits);
-	return r < 0 ? -1 : attach_status(&result);
+	return status;
 }
 
 char *exec_newest(struct cli *cli, const char *sandbox, bool only_running)

@@ -33,10 +33,10 @@ struct exec_options {
 
 /*
  * Starts argv in the sandbox and stays with it to its end: attached, or with -o json waited for
- * and printed as one object. `sandbox` is the API's object (limits are named in messages).
- * Returns the exit status to pass on, or <0.
+ * and printed as one object. `sandbox` is its id or name. Returns the exit status to pass on, or
+ * <0.
  */
-int exec_stay(struct cli *cli, const json_t *sandbox, const struct exec_options *options,
+int exec_stay(struct cli *cli, const char *sandbox, const struct exec_options *options,
               char *const *argv) NODISCARD;
 /* As exec_stay, in a sandbox made for it from `sandbox` (a SandboxRequest) and removed by the
  * daemon when the command or this process ends. *ret_ours: its id when it is left to the caller to

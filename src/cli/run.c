@@ -134,7 +134,7 @@ static int run_command(struct cli *cli, struct run *run)
 
 	if (!run->keep)
 		private_owns(&run->daemon, id);
-	int status = exec_stay(cli, sandbox, &run->exec, cli->argv);
+	int status = exec_stay(cli, id, &run->exec, cli->argv);
 
 	if (status < 0)
 		(void)cli_is_interrupted(cli); /* the signal is taken: cleaning up waits again */

@@ -31,13 +31,6 @@ static void options_done(struct exec_options *options)
 			"leave it running (ctrl-p,ctrl-q)"                                         \
 	}
 
-static int get_sandbox(struct cli *cli, json_t **ret)
-{
-	auto_free char *target = client_target("/sandboxes/%s", cli->argv[0]);
-
-	return client_get(cli, target, ret);
-}
-
 int cmd_sandbox_exec(struct cli *cli)
 {
 	auto_(options_done) struct exec_options options = {.can_detach = true};
@@ -63,11 +56,9 @@ int cmd_sandbox_exec(struct cli *cli)
 			output_line(client_str(exec, "id"));
 		return 0;
 	}
-	auto_json json_t *sandbox = NULL;
-
-	if (attach_guard(cli) < 0 || get_sandbox(cli, &sandbox) < 0)
+	if (attach_guard(cli) < 0)
 		return -1;
-	return exec_stay(cli, sandbox, &options, cli->argv + 1);
+	return exec_stay(cli, cli->argv[0], &options, cli->argv + 1);
 }
 
 int cmd_sandbox_shell(struct cli *cli)
@@ -83,7 +74,6 @@ int cmd_sandbox_shell(struct cli *cli)
 		{0},
 	};
 	int r = cli_parse(cli, opts, 1, 1);
-	auto_json json_t *sandbox = NULL;
 
 	if (r <= 0)
 		return r;
@@ -92,9 +82,9 @@ int cmd_sandbox_shell(struct cli *cli)
 	char *const own[] = {"/bin/sh", "-c", (char *)find_shell, NULL};
 	char *const given[] = {(char *)shell, "-l", NULL};
 
-	if (attach_guard(cli) < 0 || get_sandbox(cli, &sandbox) < 0)
+	if (attach_guard(cli) < 0)
 		return -1;
-	return exec_stay(cli, sandbox, &options, shell == NULL ? own : given);
+	return exec_stay(cli, cli->argv[0], &options, shell == NULL ? own : given);
 }
 
 /* The object of --exec, or of the newest that runs. */

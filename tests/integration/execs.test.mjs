@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import { readAll, sleep, until, withDaemon } from './lib.mjs';
+import { CHANNEL, WebSocketClient, readAll, sleep, until, withDaemon } from './lib.mjs';
 
 describe('execs', () => {
 	const cloche = withDaemon({ before, after });
@@ -188,6 +188,52 @@ describe('execs', () => {
 		await cloche.exec(box, 'for i in $(seq 50); do (sleep 0.01 &) ; done; sleep 0.2');
 		const { stdout } = await cloche.exec(box, 'grep -l "^State:.Z" /proc/[0-9]*/status 2>/dev/null | wc -l');
 		assert.equal(stdout.trim(), '0');
+	});
+
+	const stay = async (wish, where = box) => {
+		const socket = await WebSocketClient.open(cloche.socket, `/api/v1/sandboxes/${where}/exec`);
+		socket.sendRaw(1, JSON.stringify(wish));
+		return { socket, said: JSON.parse(await socket.next()) };
+	};
+
+	test('a command and its streams in one conversation', async () => {
+		const { socket, said } = await stay({ shell: 'cat; echo to err >&2; exit 3', stdin: true });
+		assert.equal(said.sandbox.id, box);
+		assert.ok(said.sandbox.limits.memory > 0);
+		// what is said is stored
+		assert.equal((await cloche.get('GET', path(said.exec.id))).state, 'running');
+		socket.send(CHANNEL.stdin, 'fed');
+		socket.send(CHANNEL.stdin);
+		const { stdout, stderr, exit } = await socket.finish();
+		assert.deepEqual([String(stdout), String(stderr), exit.exitCode, exit.reason], ['fed', 'to err\n', 3, 'exited']);
+		assert.equal((await ended(said.exec.id)).exitCode, 3);
+	});
+
+	test('what such a conversation refuses it says', async () => {
+		for (const [wish, code] of [
+			[{ argv: ['no-such-program'] }, 'program_not_found'],
+			[{ argv: ['true'], background: true }, 'invalid'],
+			[{ argv: ['cat'], input: 'x' }, 'invalid'],
+			[{ argv: ['true'], nonsense: 1 }, 'invalid'],
+			[{ argv: ['true'], user: 'nobody-of-that-name' }, 'invalid'],
+		]) {
+			const { socket, said } = await stay(wish);
+			assert.equal(said.error?.code, code, JSON.stringify(said));
+			assert.equal(await socket.next(), null);
+		}
+		await assert.rejects(stay({ argv: ['true'] }, 'no-such-sandbox'), { status: 404 });
+		const { socket } = await stay({ argv: ['sleep', '100'] });
+		socket.sendRaw(1, JSON.stringify({ argv: ['true'] }));
+		assert.equal(await socket.next(), null);
+		assert.equal(socket.closeCode, 1008);
+	});
+
+	test('who leaves such a conversation leaves the command running', async () => {
+		const { socket, said } = await stay({ shell: 'echo one; sleep 0.5; echo two' });
+		socket.socket.destroy();
+		assert.equal((await ended(said.exec.id)).exitCode, 0);
+		const { bytes } = await cloche.api('GET', path(said.exec.id, '/output'));
+		assert.equal(String(bytes), 'one\ntwo\n');
 	});
 
 	test('one request for one command, in a sandbox of its own', async () => {

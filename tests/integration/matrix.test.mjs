@@ -31,6 +31,7 @@ GET /sandboxes/{sandbox}/logs: logs:read
 GET /sandboxes/{sandbox}/events: obs:read
 GET /sandboxes/{sandbox}/ports/{port}: sandboxes:write
 POST /sandboxes/{sandbox}/execs: sandboxes:write
+GET /sandboxes/{sandbox}/exec: sandboxes:write
 GET /sandboxes/{sandbox}/execs: sandboxes:read
 GET /sandboxes/{sandbox}/execs/{exec}: sandboxes:read
 DELETE /sandboxes/{sandbox}/execs/{exec}: sandboxes:write
