@@ -338,16 +338,25 @@ static int parse_command(struct command *command, struct wire_msg *msg, struct e
 	return 0;
 }
 
+struct spawner {
+	int sock;
+	struct walls *walls;
+	uint8_t *bytes;
+	int limited;     /* <0: why no program would be kept from gaining capabilities */
+	size_t children; /* shims, the waiting one too */
+	int taken;       /* hangs up when the waiting shim has a command, or died; -1: none waits */
+};
+
 /* What every command needs and none changes. */
-static int shim_prepare(void)
+static int shim_prepare(const struct spawner *spawner)
 {
+	if (spawner->limited < 0)
+		return spawner->limited;
 	(void)signal(SIGCHLD, SIG_DFL);
 	(void)prctl(PR_SET_NAME, "cloche-shim", 0, 0, 0); /* only what ps shows */
 	/* Orphans of the command come to us, not to init: so all of an exec stays below its shim.
 	 */
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
-		return -errno;
-	return caps_drop_bounding();
+	return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
 /* Returns when the command has made its exec, or failed to. */
@@ -389,19 +398,11 @@ static NORETURN void shim(struct wire_msg *msg, int prepared)
 
 /* --- the spawner --- */
 
-struct spawner {
-	int sock;
-	struct walls *walls;
-	uint8_t *bytes;
-	size_t children; /* shims, the waiting one too */
-	int taken;       /* hangs up when the waiting shim has a command, or died; -1: none waits */
-};
-
 /* A child that waits for one command on the spawner's own socket. */
 static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 {
 	struct wire_msg msg;
-	int prepared = shim_prepare();
+	int prepared = shim_prepare(spawner);
 	/* A spawner that is replaced leaves nobody behind on its socket. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		prepared = -errno;
@@ -440,7 +441,7 @@ static void spawn_one(struct spawner *spawner, struct wire_msg *msg)
 	pid_t pid = fork();
 	if (pid == 0) {
 		(void)close(spawner->sock);
-		shim(msg, shim_prepare());
+		shim(msg, shim_prepare(spawner));
 	}
 	if (pid > 0) {
 		spawner->children++;
@@ -500,6 +501,8 @@ void spawn_loop(int sock, struct walls *walls)
 	struct spawner spawner = {
 		.sock = sock, .walls = walls, .bytes = mem_zalloc(LIMIT_WIRE_BYTES), .taken = -1};
 	sigset_t none;
+	/* Inherited by all it forks: eighty calls that no command has to wait for. */
+	spawner.limited = caps_drop_bounding();
 	(void)sigemptyset(&none);
 	arrange_signals();
 	(void)prctl(PR_SET_NAME, "cloche-spawn", 0, 0, 0);

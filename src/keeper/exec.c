@@ -420,6 +420,7 @@ void exec_finish(struct exec *exec)
 		keeper_sample(keeper);
 	relay_end(exec);
 	relay_update(exec);
+	relay_spare(keeper, false);
 	output_bound(keeper);
 	keeper_exec_ended(keeper);
 }

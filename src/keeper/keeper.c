@@ -368,6 +368,7 @@ static void on_network_ready(struct keeper *keeper, const struct err *err)
 	if (err->code == ERR_OK) {
 		keeper->started_boot_ms = io_boot_ms();
 		report(keeper, NULL);
+		relay_spare(keeper, keeper->slot.is_parked);
 		return;
 	}
 	report(keeper, err);
@@ -404,6 +405,7 @@ static int live(struct keeper *keeper)
 static void keeper_done(struct keeper *keeper)
 {
 	exec_done_all(keeper);
+	relay_spare_done(keeper);
 	serve_done(keeper);
 	network_done(keeper);
 	guest_done(keeper);

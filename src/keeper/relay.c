@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,10 @@
 #include "os/path.h"
 #include "os/tty.h"
 
+/* The next command's folder for output, before it has its name; no exec is called so. */
+#define SPARE "next"
+
+enum { SPARE_MS = 50 };
 enum { RATE_BURST_MS = 1000, AGAIN_MS = 50, READS_PER_WAKE = 8, DRAIN_READS = 32 };
 
 /* --- output --- */
@@ -282,15 +287,59 @@ int relay_resize(struct exec *exec, uint16_t rows, uint16_t cols, struct err *er
 
 /* --- life --- */
 
+static int make_log(int out_dir, const char *name, struct outlog_writer *ret)
+{
+	int dir = path_dir(out_dir, name, 0750);
+	return dir < 0 ? dir : outlog_writer_open(ret, dir);
+}
+
+/* Making files takes a multiple of what renaming one does. Without a spare the next command makes
+ * its own, and says what is wrong with that. */
+static void on_spare_due(struct loop_timer *timer, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	if (keeper->has_spare || keeper->end_reason ||
+	    make_log(keeper->launch.out_dir, SPARE, &keeper->spare) < 0)
+		return;
+	/* A keeper that idles has no folder but those it was given. */
+	fd_closep(&keeper->spare.dir_fd);
+	keeper->has_spare = true;
+}
+
+void relay_spare(struct keeper *keeper, bool is_idle)
+{
+	loop_timer_in(keeper->loop, &keeper->spare_due, is_idle ? 0 : SPARE_MS, on_spare_due,
+	              keeper);
+}
+
+void relay_spare_done(struct keeper *keeper)
+{
+	loop_timer_stop(&keeper->spare_due);
+	if (keeper->has_spare)
+		outlog_writer_close(&keeper->spare);
+	keeper->has_spare = false;
+}
+
+static bool take_spare(struct exec *exec, int out_dir)
+{
+	struct keeper *keeper = exec->keeper;
+	if (!keeper->has_spare || renameat(out_dir, SPARE, out_dir, exec->id) < 0)
+		return false;
+	keeper->has_spare = false;
+	exec->log = keeper->spare;
+	exec->log.dir_fd = path_open_plain(out_dir, exec->id, O_RDONLY | O_DIRECTORY, 0);
+	if (exec->log.dir_fd >= 0)
+		return true;
+	outlog_writer_close(&exec->log);
+	return false;
+}
+
 int relay_start(struct exec *exec, int out_dir)
 {
 	buf_init(&exec->input, LIMIT_STDIN_WINDOW_BYTES);
 	exec->rate_at_ms = loop_now_ms(exec->keeper->loop);
 	exec->rate_tokens = exec->rate_limit;
-	int dir = path_dir(out_dir, exec->id, 0750);
-	if (dir < 0)
-		return dir;
-	return outlog_writer_open(&exec->log, dir);
+	return take_spare(exec, out_dir) ? 0 : make_log(out_dir, exec->id, &exec->log);
 }
 
 int relay_watch(struct exec *exec)

@@ -95,6 +95,9 @@ struct keeper {
 	struct conn *conns;
 	struct exec *execs;
 	size_t exec_count;
+	struct outlog_writer spare; /* of the next command */
+	bool has_spare;
+	struct loop_timer spare_due;
 	struct meter meter;
 	struct sampled sampled;
 	uint64_t respawned_ms; /* init was told to make another spawner */
@@ -193,6 +196,9 @@ void sampled_take(struct keeper *keeper, const struct wire_msg *msg);
 
 /* relay.c: bytes in and out of one exec */
 int relay_start(struct exec *exec, int out_dir) NODISCARD;
+/* Makes files for the next command, when nobody waits: at once if it is idle, else soon. */
+void relay_spare(struct keeper *keeper, bool is_idle);
+void relay_spare_done(struct keeper *keeper);
 int relay_watch(struct exec *exec) NODISCARD;
 /* One piece of input and where it belongs: one that comes a second time, after a connection was cut
  * and it was not clear what had arrived, is dropped. */
