@@ -168,22 +168,23 @@ const strikes = [
 	{ role: 'cloche:tasks', victims: 'cloche:broker' },
 ];
 
-/** Every operation with every row; `few`: as many of them, chosen. */
-function combine(rows, { few, chance }) {
+/** Every operation with every row; `few`: as many of them, chosen; `part`: every count-th of them. */
+function combine(rows, { few, chance, part }) {
 	const all = Object.keys(operations).flatMap((name) => rows.map((row) => ({ name, ...row })));
+	if (part) return all.filter((_, i) => i % part.count === part.index);
 	if (!few) return all;
 	return Array.from({ length: few }, () => all.splice(Math.floor(chance() * all.length), 1)[0]);
 }
 
 /** kill -9 of every role, and of two at once, before each of its steps and each of the others'
  * records. */
-export async function crashes(report, { slice, chance, only, few } = {}) {
+export async function crashes(report, { slice, chance, only, few, part } = {}) {
 	const rows = [
 		...deaths.map(({ role, ...options }) => ({ what: `kill ${role}`, call: 'step', also: '', ...options })),
 		...pairs.map(({ role, ...options }) => ({ what: `kill ${role}`, call: 'record', ...options })),
 		...strikes.map(({ role, victims, ...options }) => ({ what: `strike ${role}`, call: 'record', also: victims, ...options })),
 	];
-	for (const { name, what, call, also, ...options } of combine(rows, { few, chance })) {
+	for (const { name, what, call, also, ...options } of combine(rows, { few, chance, part })) {
 		const label = `${what.replace(' ', ` ${name} `)}${also && ` and ${also}`}`;
 		if (only && !label.includes(only)) continue;
 		await loop(report, label, name, (n) => `${what} ${call} ${n} ${also}`, { slice, chance, ...options });
@@ -237,8 +238,8 @@ const failures = [
 const NAMES_STEP = /^start the sandbox \(\w+\)|\bstore\b|the broker/;
 
 /** The n-th call fails, for every n. An error that is answered must say what failed. */
-export async function refusals(report, { slice, chance, only, few } = {}) {
-	for (const { name, role, call, errno, ...options } of combine(failures, { few, chance })) {
+export async function refusals(report, { slice, chance, only, few, part } = {}) {
+	for (const { name, role, call, errno, ...options } of combine(failures, { few, chance, part })) {
 		const label = `fail ${name} ${role} ${call} ${errno}`;
 		if (only && !label.includes(only)) continue;
 		const onHit = (daemon, { answer, call: which }) => {
