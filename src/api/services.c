@@ -82,6 +82,7 @@ static int decode(const struct call *call, struct service *service, const char *
 	const json_t *body = call->body;
 	const char *visibility = json_string_value(json_object_get(body, "visibility"));
 	bool was_sealed = service->secret && str_eq(service->secret, SERVICE_SEALED);
+	auto_free char *before = service->upstream ? mem_strdup(service->upstream) : NULL;
 	bool is_sealed;
 
 	*ret_value = json_string_value(json_object_get(body, "secretValue"));
@@ -103,6 +104,11 @@ static int decode(const struct call *call, struct service *service, const char *
 		               "secretValue: one line, and with secret \"" SERVICE_SEALED "\"");
 	if (is_sealed && !was_sealed && !*ret_value)
 		return err_set(err, ERR_INVALID, "secretValue is needed: there is nothing to seal");
+	/* Whoever may change where it leads must not learn by that what somebody else sealed. */
+	if (is_sealed && was_sealed && !*ret_value && !str_eq(before, service->upstream))
+		return err_set(err, ERR_INVALID,
+		               "secretValue is needed again: what is sealed was given for %.150s",
+		               before);
 	/* The daemon's own files and variables are not for everybody to send somewhere. */
 	if (service->secret && !is_sealed && !call->caller->is_operator)
 		return err_set(err, ERR_FORBIDDEN,

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
+import https from 'node:https';
+import os from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { execFileSync } from 'node:child_process';
@@ -302,6 +304,129 @@ test('a service of the API reaches a private address that was opened', async () 
 		assert.equal(outside.calls.at(-1).headers['x-token'], 'another-value');
 		await daemon.get('DELETE', '/services/sealed');
 		assert.match((await daemon.exec(id, `curl -sS -w ' %{http_code}' http://sealed.cloche.internal/x`)).stdout, / 404$/);
+	} finally {
+		await daemon.discard();
+		await outside.close();
+	}
+});
+
+test('TLS upstreams: proved by the file of CAs, and by the name', async () => {
+	const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-tls-'));
+	const run = (...args) => execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
+	for (const ca of ['ca', 'other']) {
+		run('ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', `${ca}.key`);
+		run('req', '-x509', '-new', '-key', `${ca}.key`, '-days', '30', '-subj', `/CN=${ca}`, '-out', `${ca}.pem`);
+	}
+	fs.writeFileSync(path.join(folder, 'ext'), 'subjectAltName=DNS:localhost\n');
+	run('ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', 'server.key');
+	run('req', '-new', '-key', 'server.key', '-subj', '/CN=server', '-out', 'server.csr');
+	run('x509', '-req', '-in', 'server.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '30', '-extfile', 'ext', '-out', 'server.pem');
+	fs.chmodSync(folder, 0o755);
+	const got = [];
+	const server = https.createServer({ key: fs.readFileSync(path.join(folder, 'server.key')), cert: fs.readFileSync(path.join(folder, 'server.pem')) }, (request, response) => {
+		got.push(request.headers.authorization);
+		response.end('over TLS');
+	});
+	await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+	const { port } = server.address();
+	const config = (ca) => `[sandboxes.default]
+pool = 0
+[services]
+ca_file = "${folder}/${ca}.pem"
+[services.good]
+upstream = "https://localhost:${port}"
+headers = ["Authorization: Bearer {secret}"]
+secret = "env:CLOCHE_TEST_SECRET"
+[services.misnamed]
+upstream = "https://127.0.0.1:${port}"
+`;
+	try {
+		for (const [ca, service, wanted] of [['ca', 'good', /^over TLS 200$/], ['ca', 'misnamed', / 502$/], ['other', 'good', / 502$/]]) {
+			const daemon = new Daemon({ env: { CLOCHE_TEST_SECRET: SECRET }, config: config(ca) });
+			try {
+				await daemon.serve();
+				const { id } = await daemon.create();
+				const { stdout } = await daemon.exec(id, `curl -sS -m 20 -w ' %{http_code}' http://${service}.cloche.internal/`);
+				assert.match(stdout, wanted, `${ca} ${service}`);
+				assert.ok(!stdout.includes(String(port)), 'where it leads is not told');
+			} finally {
+				await daemon.discard();
+			}
+		}
+		assert.deepEqual(got, [`Bearer ${SECRET}`], 'the secret went to the one that proved itself');
+	} finally {
+		await new Promise((resolve) => (server.closeAllConnections(), server.close(resolve)));
+		fs.rmSync(folder, { recursive: true });
+	}
+});
+
+test('whose a service is, over REST and inside', async () => {
+	const outside = await upstream();
+	const base = `http://127.0.0.1:${outside.port}/base`;
+	const daemon = new Daemon({
+		listen: '127.0.0.1:0',
+		config: `[sandboxes.default]\npool = 0\n[services]\nallow_cidrs = ["127.0.0.0/8"]\n[services.all]\nupstream = "${base}"\n[services.ops]\nupstream = "${base}"\nvisibility = "private"\n`,
+	});
+	try {
+		await daemon.serve();
+		const who = {};
+		for (const team of ['red', 'blue']) await daemon.get('POST', '/teams', { name: team });
+		for (const [name, team] of Object.entries({ alice: 'red', bob: 'red', dora: 'blue' })) {
+			await daemon.get('PUT', `/teams/${team}/members/${name}`, { role: 'member' });
+			who[name] = await daemon.as((await daemon.key({ name, team, principal: name })).secret);
+		}
+		const names = async (caller) => (await caller.expect(200, 'GET', '/services')).items.map((one) => one.name).sort();
+		const body = { name: 'mine', upstream: base, headers: ['X-Token: {secret}'], secretValue: SEALED };
+		await who.alice.expect(201, 'POST', '/services', body);
+		assert.deepEqual(await names(who.alice), ['all', 'mine']);
+		assert.deepEqual(await names(who.bob), ['all']);
+		assert.deepEqual(await names(who.dora), ['all']);
+		for (const [method, rest, ...more] of [['GET', ''], ['PATCH', '', { upstream: 'http://example.org' }], ['DELETE', ''], ['POST', '/test', {}]])
+			await who.bob.expect(404, method, `/services/mine${rest}`, ...more);
+		await who.bob.expect(404, 'GET', '/services/ops');
+		await who.alice.expect(409, 'PATCH', '/services/all', { upstream: 'http://example.org' });
+		// Files and variables of the daemon, and names for everybody, are the operator's.
+		await who.alice.expect(403, 'POST', '/services', { name: 'steal', upstream: base, secret: 'file:/etc/passwd' });
+		await who.alice.expect(403, 'POST', '/services', { name: 'steal', upstream: base, secret: 'env:HOME' });
+		await who.alice.expect(403, 'POST', '/services', { name: 'steal', upstream: base, visibility: 'global' });
+		const boxes = {};
+		for (const name of Object.keys(who)) boxes[name] = (await who[name].expect(201, 'POST', '/sandboxes', {})).id;
+		const status = async (name) => (await daemon.exec(boxes[name], `curl -sS -m 20 -o /dev/null -w '%{http_code}' http://mine.cloche.internal/x`)).stdout;
+		assert.deepEqual([await status('alice'), await status('bob'), await status('dora')], ['200', '404', '404']);
+		await who.alice.expect(200, 'PATCH', '/services/mine', { visibility: 'team' });
+		assert.deepEqual([await status('alice'), await status('bob'), await status('dora')], ['200', '200', '404']);
+		assert.deepEqual(await names(who.bob), ['all', 'mine']);
+		assert.equal((await who.bob.expect(200, 'POST', '/services/mine/test', { path: '/x' })).status, 200);
+		// Who shares it may change it, but not to have the secret sent elsewhere.
+		for (const caller of [who.bob, who.alice]) assert.match((await caller.expect(400, 'PATCH', '/services/mine', { upstream: `${base}/else` })).detail, /secretValue is needed again/);
+		await who.bob.expect(200, 'PATCH', '/services/mine', { timeout: '10s' });
+		assert.equal(await status('alice'), '200');
+		assert.equal(outside.calls.at(-1).headers['x-token'], SEALED);
+		assert.doesNotMatch(JSON.stringify(await who.bob.expect(200, 'GET', '/services/mine')), new RegExp(SEALED));
+		await who.alice.expect(204, 'DELETE', '/services/mine');
+		assert.equal(await status('alice'), '404', 'at once');
+		for (const id of Object.values(boxes)) await daemon.get('DELETE', `/sandboxes/${id}?force=true`);
+	} finally {
+		await daemon.discard();
+		await outside.close();
+	}
+});
+
+test('what the page about services says', async () => {
+	const outside = await upstream();
+	const daemon = new Daemon({ config: '[sandboxes.default]\npool = 0\n[services]\nallow_cidrs = ["127.0.0.0/8"]\n' });
+	try {
+		await daemon.serve();
+		await daemon.ok(['service', 'add', 'llm', `http://127.0.0.1:${outside.port}/base/v1`, '-H', 'Authorization: Bearer {secret}', '--secret', '-', '--method', 'POST', '--method', 'GET', '--path', '/messages'], { input: SECRET });
+		assert.match(await daemon.ok(['service', 'test', 'llm', '/messages']), /200/);
+		const said = await daemon.ok(['run', '--', 'curl', '-sS', 'http://llm.cloche.internal/messages', '-d', '{"prompt": "hello"}']);
+		assert.equal(JSON.parse(said).body, '{"prompt": "hello"}');
+		const key = await daemon.ok(['run', '-e', 'KEY=cloche_placeholder_llm', '--', 'sh', '-c', 'curl -sS -H "Authorization: Bearer $KEY" http://llm.cloche.internal/messages -d x']);
+		assert.doesNotMatch(key, new RegExp(SECRET));
+		assert.equal(outside.calls.at(-1).headers.authorization, `Bearer ${SECRET}`);
+		assert.match(await daemon.ok(['run', '--', 'curl', '-sS', '--unix-socket', '/run/cloche/api.sock', 'http://api/api/v1/health']), /"status"|ok/);
+		const { items } = await daemon.get('GET', '/events?limit=1000');
+		assert.ok(items.some((one) => one.kind === 'sandbox.service' && one.data.service === 'llm'));
 	} finally {
 		await daemon.discard();
 		await outside.close();
