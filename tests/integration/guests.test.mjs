@@ -4,8 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import { Daemon } from './lib/daemon.mjs';
-import * as host from './lib/host.mjs';
-import { until } from './lib/http.mjs';
+import { sleep, until } from './lib/http.mjs';
 
 const SOCKET = '/run/cloche/api.sock';
 const viaSocket = `curl -sS -m 20 --unix-socket ${SOCKET}`;
@@ -91,20 +90,17 @@ test('with the daemon away the keeper answers 503 and when to try again', async 
 	await withDaemon(async (daemon) => {
 		const { id } = await daemon.create();
 		const loop = await daemon.get('POST', `/sandboxes/${id}/execs`, {
-			shell: `for i in $(seq 200); do ${viaSocket} -D - -o /dev/null http://localhost/api/v1/health | tr -d '\\r' | grep -iE '^(HTTP|Retry)'; sleep 0.1; done`,
+			shell: `while sleep 0.05; do ${viaSocket} -D - -o /dev/null http://localhost/api/v1/health | tr -d '\\r' | grep -iE '^(HTTP|Retry)'; done`,
 			background: true,
 		});
-		const cloched = () => host.descendants(daemon.child.pid).find((each) => /cloched/.test(each.comm ?? each.command ?? ''));
-		const victim = cloched();
-		assert.ok(victim, 'the daemon is there');
+		const output = async () => String((await daemon.api('GET', `/sandboxes/${id}/execs/${loop.id}/output`)).bytes);
+		await until(async () => /200/.test(await output()), 'the daemon is asked');
+		const victim = daemon.daemonProcess();
+		// A broker that stands still starts no other daemon: so there is none for as long as we like.
+		daemon.child.kill('SIGSTOP');
 		process.kill(victim.pid, 'SIGKILL');
-		await until(
-			async () => {
-				const text = (await daemon.api('GET', `/sandboxes/${id}/execs/${loop.id}/output`)).bytes?.toString() ?? '';
-				return /503[^\n]*\nRetry-After: 2/i.test(text) && /503(.|\n)*200/.test(text);
-			},
-			'first 503, then the next daemon',
-			30000,
-		);
+		await sleep(1500);
+		daemon.child.kill('SIGCONT');
+		await until(async () => /503[^\n]*\nRetry-After: 2(.|\n)*200/i.test(await output().catch(() => '')), 'first 503, then the next daemon', 30000);
 	});
 });

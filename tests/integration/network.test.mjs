@@ -1,9 +1,10 @@
 // What leaves a sandbox, tried from inside against an internet of our own (lib/internet.mjs): every
 // packet that leaves the daemon's namespace is seen there, so what is denied must not show up.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 
-import { Daemon, Internet, RESOLVER, isRoot, ordinaryUser, probeBin, until } from './lib.mjs';
+import { Daemon, Internet, RESOLVER, isAlive, isRoot, ordinaryUser, probeBin, until } from './lib.mjs';
 
 const needsRoot = isRoot ? false : 'needs root to make network namespaces';
 
@@ -506,6 +507,35 @@ describe('network policy after a broker died', { skip: needsRoot }, () => {
 		await until(async () => (await cloche.get('GET', `/sandboxes/${some.id}/execs/${loop.id}`)).state === 'ended', 'the loop ends', 40000);
 		const text = (await cloche.api('GET', `/sandboxes/${some.id}/execs/${loop.id}/output`)).bytes.toString();
 		assert.ok(!text.includes('bad') && text.includes('good'), text);
+		assert.notEqual((await some.sh(`${CURL} https://other.test/`)).code, 0);
+		await some.set({ network: 'none', allow: ['other.test'] });
+		assert.equal((await some.sh(`${CURL} https://other.test/`)).code, 0);
+	});
+});
+
+describe('network policy and a store that was put back', { skip: needsRoot }, () => {
+	const held = withInternet();
+
+	test('what the store says counts, also for a keeper that is ahead of it', async () => {
+		const { cloche } = held;
+		const some = await box(held, 'none', { allow: ['example.test'] });
+		const files = fs.readdirSync(`${cloche.state}/store`).filter((name) => /\.db(-wal|-shm)?$/.test(name)).map((name) => `store/${name}`);
+		assert.ok(files.length > 0);
+		const copy = files.map((name) => [name, fs.readFileSync(`${cloche.state}/${name}`)]);
+		await some.set({ network: 'none', allow: ['other.test'] });
+		await some.set({ network: 'none', allow: ['other.test', 'learn.test'] });
+		assert.notEqual((await some.sh(`${CURL} https://example.test/`)).code, 0);
+		cloche.note();
+		const daemon = cloche.daemonProcess();
+		cloche.child.kill('SIGSTOP'); // starts no other
+		process.kill(daemon.pid, 'SIGKILL');
+		cloche.child.kill('SIGKILL');
+		await cloche.ended;
+		await until(() => !isAlive(daemon), 'the daemon is gone', 10000);
+		for (const [name, bytes] of copy) fs.writeFileSync(`${cloche.state}/${name}`, bytes);
+		await cloche.serve();
+		await until(async () => (await cloche.get('GET', `/sandboxes/${some.id}`)).networkPolicy.generation > 3, 'a number above the keeper’s', 15000);
+		assert.equal((await some.sh(`${CURL} https://example.test/`)).code, 0);
 		assert.notEqual((await some.sh(`${CURL} https://other.test/`)).code, 0);
 		await some.set({ network: 'none', allow: ['other.test'] });
 		assert.equal((await some.sh(`${CURL} https://other.test/`)).code, 0);
