@@ -66,7 +66,7 @@ describe('the network, as promised', { skip: isRoot ? false : 'needs root to mak
 pool = 0
 [network]
 resolvers = ["${RESOLVER}"]
-[services.llm]
+[services.search]
 upstream = "http://${A}/echo"
 headers = ["Authorization: Bearer {secret}"]
 secret = "file:${folder}/secret"
@@ -197,7 +197,7 @@ secret = "env:CLOCHE_EGRESS_SECRET"
 		// A program that keeps all it was answered, in memory and in a file.
 		const keep = `node -e '
 			const http = require("http"), fs = require("fs"), kept = [];
-			for (const name of ["llm", "env", "sealed"])
+			for (const name of ["search", "env", "sealed"])
 				http.get({ host: name + ".cloche.internal", headers: { "X-Key": "cloche_placeholder_" + name } }, (r) => { kept.push(r.headers); r.on("data", (d) => { kept.push(d); fs.appendFileSync("/workspace/kept", d); }); });
 			setTimeout(() => console.log(kept.length), 60000);'`;
 		await cloche.get('POST', `/sandboxes/${id}/execs`, { shell: keep, background: true });
@@ -253,8 +253,8 @@ secret = "env:CLOCHE_EGRESS_SECRET"
 	test('X18 under the level full: a placeholder goes nowhere in plain text', async () => {
 		const id = await box({ network: 'full' });
 		for (const url of [`http://${A}/`, `http://${A}:8080/`, `http://other.test/`]) {
-			assert.notEqual((await cloche.exec(id, `${CURL} -H 'X-Key: cloche_placeholder_llm' ${url}`)).exitCode, 0, url);
-			assert.notEqual((await cloche.exec(id, `${CURL} -d 'key=cloche_placeholder_llm' ${url}`)).exitCode, 0, url);
+			assert.notEqual((await cloche.exec(id, `${CURL} -H 'X-Key: cloche_placeholder_search' ${url}`)).exitCode, 0, url);
+			assert.notEqual((await cloche.exec(id, `${CURL} -d 'key=cloche_placeholder_search' ${url}`)).exitCode, 0, url);
 		}
 		assert.deepEqual(net.log.filter((row) => row.web), []);
 		await decided(id, { verdict: 'deny', host: 'other.test', rule: /placeholder of a service was sent to other\.test/ });
@@ -264,7 +264,7 @@ secret = "env:CLOCHE_EGRESS_SECRET"
 
 	test('X19: what a service repeats is masked', async () => {
 		const id = await box({ network: 'none' });
-		const said = await probe(id, 'web', ['echo=llm']);
+		const said = await probe(id, 'web', ['echo=search']);
 		assert.ok(!said.includes(SECRET));
 		assert.match(said, /"authorization":"Bearer \*+"/);
 		await cloche.get('DELETE', `/sandboxes/${id}?force=true`);

@@ -417,16 +417,16 @@ test('what the page about services says', async () => {
 	const daemon = new Daemon({ config: '[sandboxes.default]\npool = 0\n[services]\nallow_cidrs = ["127.0.0.0/8"]\n' });
 	try {
 		await daemon.serve();
-		await daemon.ok(['service', 'add', 'llm', `http://127.0.0.1:${outside.port}/base/v1`, '-H', 'Authorization: Bearer {secret}', '--secret', '-', '--method', 'POST', '--method', 'GET', '--path', '/messages'], { input: SECRET });
-		assert.match(await daemon.ok(['service', 'test', 'llm', '/messages']), /200/);
-		const said = await daemon.ok(['run', '--', 'curl', '-sS', 'http://llm.cloche.internal/messages', '-d', '{"prompt": "hello"}']);
+		await daemon.ok(['service', 'add', 'search', `http://127.0.0.1:${outside.port}/base/v1`, '-H', 'Authorization: Bearer {secret}', '--secret', '-', '--method', 'POST', '--method', 'GET', '--path', '/messages'], { input: SECRET });
+		assert.match(await daemon.ok(['service', 'test', 'search', '/messages']), /200/);
+		const said = await daemon.ok(['run', '--', 'curl', '-sS', 'http://search.cloche.internal/messages', '-d', '{"prompt": "hello"}']);
 		assert.equal(JSON.parse(said).body, '{"prompt": "hello"}');
-		const key = await daemon.ok(['run', '-e', 'KEY=cloche_placeholder_llm', '--', 'sh', '-c', 'curl -sS -H "Authorization: Bearer $KEY" http://llm.cloche.internal/messages -d x']);
+		const key = await daemon.ok(['run', '-e', 'KEY=cloche_placeholder_search', '--', 'sh', '-c', 'curl -sS -H "Authorization: Bearer $KEY" http://search.cloche.internal/messages -d x']);
 		assert.doesNotMatch(key, new RegExp(SECRET));
 		assert.equal(outside.calls.at(-1).headers.authorization, `Bearer ${SECRET}`);
 		assert.match(await daemon.ok(['run', '--', 'curl', '-sS', '--unix-socket', '/run/cloche/api.sock', 'http://api/api/v1/health']), /"status"|ok/);
 		const { items } = await daemon.get('GET', '/events?limit=1000');
-		assert.ok(items.some((one) => one.kind === 'sandbox.service' && one.data.service === 'llm'));
+		assert.ok(items.some((one) => one.kind === 'sandbox.service' && one.data.service === 'search'));
 	} finally {
 		await daemon.discard();
 		await outside.close();
