@@ -5,6 +5,7 @@
  */
 #include <malloc.h>
 
+#include "agent/agent.h"
 #include "base/str.h"
 #include "beside.h"
 #include "broker/broker.h"
@@ -51,6 +52,19 @@ static int role_inside(int argc, char **argv)
 	return inside_main(argc - 2, argv + 2);
 }
 
+static int role_agent(int argc, char **argv)
+{
+	return agent_main(argc - 1, argv + 1);
+}
+
+/* Inside there is a link of this name to the program. */
+static bool is_agent(const char *program)
+{
+	const char *slash = strrchr(program, '/');
+
+	return str_eq(slash ? slash + 1 : program, "cloche-agent");
+}
+
 static const struct {
 	const char *word;
 	int (*run)(int argc, char **argv);
@@ -70,6 +84,8 @@ int main(int argc, char **argv)
 	                                     .unpack = trees_unpack,
 	                                     .tunnel = beside_tunnel,
 	                                     .become_cloched = beside_become};
+	if (argc > 0 && is_agent(argv[0]))
+		return role_agent(argc, argv);
 	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(roles); i++) {
 		if (str_eq(argv[1], roles[i].word))
 			return roles[i].run(argc, argv);

@@ -151,6 +151,8 @@ struct engine_ops {
 	             struct exec_watch *watch, struct err *err);
 	/* How much output one that runs has made; 0: it does not run. */
 	uint64_t (*written)(struct engine *engine, const char *sandbox, const char *exec);
+	/* How much input it was sent since its start, by whomever; 0: it does not run. */
+	uint64_t (*fed)(struct engine *engine, const char *sandbox, const char *exec);
 	/* Harmless when it is not registered. */
 	void (*unwatch)(struct engine *engine, struct exec_watch *watch);
 	/* Bytes of output up to offset are done with; only for holders. */

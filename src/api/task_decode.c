@@ -23,7 +23,8 @@
 #include "store/task.h"
 #include "task/agent.h"
 
-enum { INPUTS_MOST = 64, TIMEOUT_LEAST_MS = 100 };
+enum { INPUTS_MOST = 64, TIMEOUT_LEAST_MS = 100, MODEL_MOST = 128 };
+#define MODEL_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@"
 #define BUDGET_MOST 1e6 /* dollars */
 
 static const char *text_of(const json_t *body, const char *name)
@@ -51,6 +52,7 @@ static int check_possible(const json_t *body, const struct agent *agent, struct 
 		{"resumeFrom", "this version does not keep the files of a run"},
 	};
 	static const char *const of_model[] = {"model", "reasoningEffort", "mcpServers", "skills"};
+	static const char *const not_yet[] = {"reasoningEffort", "mcpServers", "skills"};
 
 	for (size_t i = 0; i < ARRAY_LEN(later); i++) {
 		if (is_given(body, later[i].name))
@@ -64,6 +66,11 @@ static int check_possible(const json_t *body, const struct agent *agent, struct 
 			return err_set(err, ERR_INVALID, "'%s': the agent '%s' has no model",
 			               of_model[i], agent->name);
 	}
+	for (size_t i = 0; i < ARRAY_LEN(not_yet); i++) {
+		if (is_given(body, not_yet[i]))
+			return err_set(err, ERR_UNSUPPORTED,
+			               "'%s': this version does not pass it on", not_yet[i]);
+	}
 	return 0;
 }
 
@@ -75,22 +82,40 @@ static int check_mode(const json_t *body, const struct agent *agent, struct err 
 		return 0;
 	if (!str_eq(mode, "interactive"))
 		return err_set(err, ERR_INVALID, "'mode' is background or interactive");
-	if (!agent->is_interactive)
-		return err_set(err, ERR_INVALID,
-		               "'mode': the agent '%s' takes no messages while it works",
-		               agent->name);
-	return 0;
+	return err_set(err, ERR_INVALID, "'mode': the agent '%s' takes no messages while it works",
+	               agent->name);
 }
 
-static int find_agent(const json_t *body, const struct agent **ret, struct err *err)
+static int check_talk(const json_t *body, const struct agent *agent, struct err *err)
+{
+	static const char *const policies[] = {"allow", "deny"};
+	const char *policy = text_of(body, "permissions");
+	const char *model = text_of(body, "model");
+
+	if (policy && agent->protocol != AGENT_ACP)
+		return err_set(err, ERR_INVALID, "'permissions': the agent '%s' asks for none",
+		               agent->name);
+	/* It goes into files of several formats. */
+	if (model &&
+	    (!*model || strlen(model) > MODEL_MOST || strspn(model, MODEL_BYTES) != strlen(model)))
+		return err_set(err, ERR_INVALID,
+		               "'model' is at most %d letters, digits and . _ - / : @", MODEL_MOST);
+	for (size_t i = 0; policy && i < ARRAY_LEN(policies); i++) {
+		if (str_eq(policy, policies[i]))
+			return 0;
+	}
+	return policy ? err_set(err, ERR_INVALID, "'permissions' is allow or deny") : 0;
+}
+
+static int find_agent(const struct config *config, const json_t *body, struct agent *ret,
+                      struct err *err)
 {
 	const char *name = text_of(body, "agent");
 	char known[200];
 
-	*ret = agent_find(name ? name : "shell");
-	if (*ret)
+	if (agent_find(config, name ? name : "shell", ret))
 		return 0;
-	agent_names(known, sizeof(known));
+	agent_names(config, known, sizeof(known));
 	return err_set(err, ERR_INVALID, "'agent' is one of: %s", known);
 }
 
@@ -353,8 +378,8 @@ static int check_inputs(const json_t *inputs, struct err *err)
 
 static int take_choices(struct call *call, struct task *task, struct err *err)
 {
-	static const char *const kept[] = {"inputs", "context", "interactionOrigin", "mode",
-	                                   "capabilities"};
+	static const char *const kept[] = {"inputs",       "context", "interactionOrigin", "mode",
+	                                   "capabilities", "model",   "permissions"};
 	json_t *choices = json_object();
 	json_t *wish = NULL;
 	int r = make_wish(call, &wish, err);
@@ -474,18 +499,19 @@ static int take_rights(struct call *call, const struct task *task, struct run *r
 
 static int fill_task(struct call *call, struct task *task, struct err *err)
 {
-	const struct agent *agent;
+	struct agent agent;
 
-	if (find_agent(call->body, &agent, err) < 0 || check_possible(call->body, agent, err) < 0 ||
-	    check_mode(call->body, agent, err) < 0 || take_instruction(call->body, task, err) < 0 ||
-	    take_title(call->body, task, err) < 0 ||
+	if (find_agent(call->api->config, call->body, &agent, err) < 0 ||
+	    check_possible(call->body, &agent, err) < 0 ||
+	    check_mode(call->body, &agent, err) < 0 || check_talk(call->body, &agent, err) < 0 ||
+	    take_instruction(call->body, task, err) < 0 || take_title(call->body, task, err) < 0 ||
 	    take_origin(call->body, call->api->config, task, err) < 0 ||
 	    take_team(call, task, err) < 0 || take_owner(call, task, err) < 0 ||
 	    decode_entries(json_object_get(call->body, "labels"), &task->labels, decode_check_label,
 	                   err) < 0 ||
 	    entry_check_label_list(&task->labels, err) < 0)
 		return -1;
-	task->agent = mem_strdup(agent->name);
+	task->agent = mem_strdup(agent.name);
 	task->made_by = caller_chain(call->caller);
 	return take_choices(call, task, err);
 }

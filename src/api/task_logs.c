@@ -2,6 +2,7 @@
  * Output of a run, as it is written or as it was kept. What is shown while it is written goes
  * through the same redaction as what is kept.
  */
+#include "acp/transcript.h"
 #include "api/encode.h"
 #include "api/hub.h"
 #include "api/tail.h"
@@ -23,7 +24,8 @@ struct view {
 	struct tail tail;
 	struct request *request;
 	struct redact *redact;
-	struct buf ready; /* to be sent */
+	struct transcript *transcript; /* NULL: output is what it prints */
+	struct buf ready;              /* to be sent */
 	unsigned wanted;
 	bool follows, is_at_end;
 };
@@ -46,6 +48,9 @@ static void view_free(struct view *view)
 {
 	tail_done(&view->tail);
 	redact_free(view->redact);
+	if (view->transcript)
+		transcript_done(view->transcript);
+	mem_freep(&view->transcript);
 	buf_done(&view->ready);
 	request_unref(view->request);
 	mem_freep(&view);
@@ -59,13 +64,20 @@ static int put_ready(void *ctx, const void *bytes, size_t len)
 static int take_record(struct view *view, const struct outlog_record *record)
 {
 	bool is_err = record->stream == OUTLOG_STDERR;
+	int r;
 
 	if (record->stream != OUTLOG_STDOUT && !is_err)
 		return 0;
 	if (!(view->wanted & (is_err ? WANT_STDERR : WANT_STDOUT)))
 		return 0;
-	return redact_feed(view->redact, is_err, record->bytes, record->len, put_ready,
-	                   &view->ready);
+	if (is_err || !view->transcript)
+		return redact_feed(view->redact, is_err, record->bytes, record->len, put_ready,
+		                   &view->ready);
+	transcript_feed(view->transcript, record->bytes, record->len);
+	r = redact_feed(view->redact, false, buf_head(&view->transcript->text),
+	                buf_len(&view->transcript->text), put_ready, &view->ready);
+	buf_reset(&view->transcript->text);
+	return r;
 }
 
 /* <0: the log cannot be read. */
@@ -131,6 +143,10 @@ static void answer_live(struct call *call, const struct task *task, const struct
 
 	view->request = request_ref(call->request);
 	view->redact = collect_redact(call->api->tasks, task);
+	if (collect_is_talk(call->api->tasks, task)) {
+		view->transcript = mem_new(struct transcript);
+		transcript_init(view->transcript);
+	}
 	view->wanted = wanted;
 	view->follows = call_query_bool(call, "follow");
 	buf_init(&view->ready, READY_MOST);

@@ -167,6 +167,13 @@ static uint64_t do_written(struct engine *engine, const char *sandbox, const cha
 	return live ? live_written(live) : 0;
 }
 
+static uint64_t do_fed(struct engine *engine, const char *sandbox, const char *exec)
+{
+	struct live *live = find_live(engine, sandbox, exec);
+
+	return live ? live_fed(live) : 0;
+}
+
 static void do_unwatch(struct engine *engine, struct exec_watch *watch)
 {
 	live_unwatch(watch);
@@ -474,6 +481,7 @@ static const struct engine_ops ops = {
 	.exec = do_exec,
 	.watch = do_watch,
 	.written = do_written,
+	.fed = do_fed,
 	.unwatch = do_unwatch,
 	.ack = do_ack,
 	.input = do_input,

@@ -100,6 +100,11 @@ uint64_t live_written(const struct live *live)
 	return live->row->output_bytes;
 }
 
+uint64_t live_fed(const struct live *live)
+{
+	return live->feed.sent;
+}
+
 size_t live_count(const struct member *member)
 {
 	size_t count = 0;

@@ -40,5 +40,6 @@ void live_end_all(struct member *member, const char *reason);
 void live_let_go(struct member *member);
 void live_free_all(struct member *member);
 uint64_t live_written(const struct live *live);
+uint64_t live_fed(const struct live *live);
 /* Those that run and are somebody's. */
 size_t live_count(const struct member *member);

@@ -139,6 +139,17 @@ static int fill_etc(int etc, const char *hostname, uid_t root_id)
 	return r;
 }
 
+/* Our own agent is the program inside under another name. */
+static int link_agent(int root_fd, struct err *err)
+{
+	auto_close int dir = path_open_in_root(root_fd, "/run/cloche", O_PATH | O_DIRECTORY, 0);
+	if (dir < 0)
+		return err_sys(err, -dir, "open /run/cloche");
+	if (symlinkat("cloche", dir, "cloche-agent") < 0 && errno != EEXIST)
+		return err_sys(err, errno, "link cloche-agent");
+	return 0;
+}
+
 int inside_files_prepare(int root_fd, const char *hostname, const struct inside_files_owner *owner,
                          struct err *err)
 {
@@ -151,7 +162,9 @@ int inside_files_prepare(int root_fd, const char *hostname, const struct inside_
 	if (etc < 0)
 		return err_sys(err, -etc, "open /etc of the image");
 	int r = fill_etc(etc, hostname, host_id(owner, 0));
-	return r < 0 ? err_sys(err, -r, "fill /etc") : 0;
+	if (r < 0)
+		return err_sys(err, -r, "fill /etc");
+	return link_agent(root_fd, err);
 }
 
 int inside_files_hostname(int root_fd, const char *hostname, const struct inside_files_owner *owner)

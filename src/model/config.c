@@ -355,6 +355,7 @@ static const struct {
 	{"environments", config_read_environments},
 	{"services", config_read_services},
 	{"llm", config_read_llm},
+	{"agents", config_read_agents},
 	{"sandboxes", read_profiles},
 };
 
@@ -404,6 +405,7 @@ void config_done(struct config *config)
 	free(config->environments);
 	config_services_done(config);
 	config_llm_done(config);
+	config_agents_done(config);
 	strings_done(&config->resolvers);
 	*config = (struct config){0};
 }
@@ -489,6 +491,15 @@ static void print_services(struct buf *out)
 		          service_lines[i].about);
 }
 
+static void print_agents(struct buf *out)
+{
+	must(buf_puts(out, "\n# One table an agent of yours: `cloche task run --agent NAME`.\n"
+	                   "#[agents.example]\n") == 0);
+	print_key(out, "command", "[\"my-agent\"]", "speaks ACP on its stdio");
+	print_key(out, "env", "[]", "[\"NAME=value\"]; {url}, {model}, {token} are replaced");
+	print_key(out, "about", "\"\"", "for people");
+}
+
 static void print_lines(struct buf *out,
                         bool (*line)(size_t index, const char **section, const char **name,
                                      const char **text, const char **about))
@@ -526,6 +537,7 @@ char *config_default_text(void)
 		          environment_lines[i].about);
 	print_services(&out);
 	print_lines(&out, config_llm_line);
+	print_agents(&out);
 	must(buf_puts(&out, "\n# One table a profile: `cloche run --profile NAME`. Values that are "
 	                    "not given are these.\n[sandboxes.default]\n") == 0);
 	for (const struct key *key = profile_keys; key->name != NULL; key++)

@@ -34,10 +34,18 @@ struct config_server {
 	uint64_t rate_limit, rate_burst; /* requests of one caller; a limit of 0 is none */
 };
 
+/* An agent of the operator's: a program that speaks the Agent Client Protocol. */
+struct config_agent {
+	char *name;
+	char *about; /* may be NULL */
+	struct strings command, env;
+};
+
 struct config_tasks {
 	uint64_t timeout_ms, timeout_max_ms;
 	uint64_t concurrency, team_concurrency;
 	struct strings origin_products;
+	char *image; /* of tasks whose profile has none; NULL: see task/agent.h */
 };
 
 /* In millionths of a dollar. */
@@ -71,6 +79,8 @@ struct config {
 	struct config_rates rates;
 	struct strings webhook_cidrs; /* private ranges that webhooks may reach */
 	uint64_t webhook_retry_ms;
+	struct config_agent *agents;
+	size_t agent_count;
 	struct service **services;
 	size_t service_count;
 	struct strings service_cidrs; /* never-list ranges that services of the API may lead to */

@@ -51,6 +51,9 @@ void config_server_done(struct config *config);
 /* The keys of these sections for the default file; false after the last. */
 bool config_server_line(size_t index, const char **ret_section, const char **ret_name,
                         const char **ret_text, const char **ret_about);
+int config_read_agents(struct config *config, struct config_place *place, const struct toml *table,
+                       struct err *err) NODISCARD;
+void config_agents_done(struct config *config);
 int config_read_services(struct config *config, struct config_place *place,
                          const struct toml *table, struct err *err) NODISCARD;
 void config_services_done(struct config *config);

@@ -45,6 +45,16 @@ static int read_LIST(void *field, const struct toml *node, struct err *err)
 	                                          node->key, LIST_MOST);
 }
 
+static int read_TEXT(void *field, const struct toml *node, struct err *err)
+{
+	if (node->kind != TOML_STRING)
+		return config_refuse_kind(node, "a text", err);
+	if (config_has_nul(node))
+		return err_set(err, ERR_CONFIG, "'%s' holds a NUL", node->key);
+	spec_set(field, node->str);
+	return 0;
+}
+
 static int read_CIDRS(void *field, const struct toml *node, struct err *err)
 {
 	struct strings *list = field;
@@ -149,6 +159,7 @@ void config_tasks_init(struct config *config)
 void config_tasks_done(struct config *config)
 {
 	strings_done(&config->tasks.origin_products);
+	spec_set(&config->tasks.image, NULL);
 	strings_done(&config->webhook_cidrs);
 }
 

@@ -250,6 +250,18 @@ void run_page_done(struct run_page *page)
 	*page = (struct run_page){0};
 }
 
+int store_run_agent_get(struct store *store, const char *run, char **ret, struct err *err)
+{
+	sqlite3_stmt *row;
+
+	if (begin(store, SQL_RUN_AGENT_GET, &row, err, value_text(run)) < 0 ||
+	    first(store, row, "agent of run", run, err) < 0)
+		return -1;
+	*ret = db_column_text(row, 0);
+	sqlite3_reset(row);
+	return 0;
+}
+
 int store_run_steps(struct store *store, const char *run, struct progress_list *ret,
                     struct err *err)
 {

@@ -17,6 +17,8 @@ void store_add_run(struct store_write *write, const struct run *run);
 void store_put_run(struct store_write *write, const struct run *run);
 void store_put_run_step(struct store_write *write, const char *run,
                         const struct run_progress *progress);
+/* Where the talk with its agent is (task/drive.h), as JSON. */
+void store_put_run_agent(struct store_write *write, const char *run, const char *json);
 /* ERR_CONFLICT when the run is over. */
 void store_set_output(struct store_write *write, const char *run, const char *json);
 
@@ -64,6 +66,10 @@ int store_run_list(struct store *store, const char *task, const char *cursor, si
 int store_run_unfinished(struct store *store, const char *after, size_t limit, struct run_page *ret,
                          struct err *err) NODISCARD;
 void run_page_done(struct run_page *page);
+
+/* ERR_NOT_FOUND; the caller frees *ret. */
+int store_run_agent_get(struct store *store, const char *run, char **ret,
+                        struct err *err) NODISCARD;
 
 struct progress_list {
 	struct run_progress items[RUN_STEP_COUNT_];

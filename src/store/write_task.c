@@ -78,6 +78,11 @@ void store_put_run_step(struct store_write *write, const char *run,
 	          value_int(progress->started_ms), value_int(progress->ended_ms));
 }
 
+void store_put_run_agent(struct store_write *write, const char *run, const char *json)
+{
+	write_add(write, SQL_RUN_AGENT_PUT, value_text(run), value_text(json));
+}
+
 void store_set_output(struct store_write *write, const char *run, const char *json)
 {
 	refuse_none(write_add(write, SQL_RUN_OUTPUT, value_text(json), value_text(run)),

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "acp/transcript.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "task/agent.h"
 #include "task/job.h"
 #include "task/log.h"
 #include "task/redact.h"
@@ -54,14 +56,36 @@ struct redact *collect_redact(const struct tasks *tasks, const struct task *task
 	return redact;
 }
 
-static int copy_record(struct log_writer *writer, const struct outlog_record *record,
-                       struct err *err)
+bool collect_is_talk(const struct tasks *tasks, const struct task *task)
+{
+	struct agent agent;
+
+	return agent_find(tasks->config.config, task->agent, &agent) && agent.protocol == AGENT_ACP;
+}
+
+/* What the agent said, where it talked to us. */
+static int copy_stdout(struct log_writer *writer, struct transcript *transcript,
+                       const struct outlog_record *record, struct err *err)
+{
+	int r;
+
+	if (!transcript)
+		return log_writer_put(writer, '1', record->bytes, record->len, err);
+	transcript_feed(transcript, record->bytes, record->len);
+	r = log_writer_put(writer, '1', buf_head(&transcript->text), buf_len(&transcript->text),
+	                   err);
+	buf_reset(&transcript->text);
+	return r;
+}
+
+static int copy_record(struct log_writer *writer, struct transcript *transcript,
+                       const struct outlog_record *record, struct err *err)
 {
 	static const char gap[] = "some output was dropped";
 
 	switch (record->stream) {
 	case OUTLOG_STDOUT:
-		return log_writer_put(writer, '1', record->bytes, record->len, err);
+		return copy_stdout(writer, transcript, record, err);
 	case OUTLOG_STDERR:
 		return log_writer_put(writer, '2', record->bytes, record->len, err);
 	case OUTLOG_GAP:
@@ -73,13 +97,14 @@ static int copy_record(struct log_writer *writer, const struct outlog_record *re
 	return 0;
 }
 
-static int copy(struct outlog_reader *reader, struct log_writer *writer, struct err *err)
+static int copy(struct outlog_reader *reader, struct log_writer *writer,
+                struct transcript *transcript, struct err *err)
 {
 	struct outlog_record record;
 	int r;
 
 	while ((r = outlog_next(reader, &record)) > 0) {
-		if (copy_record(writer, &record, err) < 0)
+		if (copy_record(writer, transcript, &record, err) < 0)
 			return -1;
 		if (record.stream == OUTLOG_EXIT)
 			break;
@@ -91,6 +116,8 @@ static int keep(struct job *job, int dir_fd, struct redact *redact, struct err *
 {
 	struct run *run = job->run;
 	struct outlog_reader reader;
+	bool is_talk = collect_is_talk(job->tasks, job->task);
+	struct transcript transcript;
 	struct log_writer writer;
 	char *text = NULL;
 	int r = outlog_reader_open(&reader, dir_fd, 0);
@@ -98,7 +125,9 @@ static int keep(struct job *job, int dir_fd, struct redact *redact, struct err *
 	if (r < 0)
 		return err_sys(err, -r, "read the output of %s", run->id.text);
 	log_writer_init(&writer, job->tasks->config.files_fd, run->id.text, redact);
-	r = copy(&reader, &writer, err);
+	transcript_init(&transcript);
+	r = copy(&reader, &writer, is_talk ? &transcript : NULL, err);
+	transcript_done(&transcript);
 	if (r == 0)
 		r = log_writer_finish(&writer, &text, err);
 	if (r == 0) {

@@ -8,6 +8,7 @@
 #include "model/money.h"
 #include "model/rights.h"
 #include "store/identity.h"
+#include "task/drive.h"
 #include "task/ledger.h"
 
 enum { RETRY_MS = 200, RETRY_MOST_MS = 30 * 1000 };
@@ -63,6 +64,8 @@ void job_free(struct job *job)
 {
 	stop_timers(job);
 	sync_cancel(job);
+	drive_free(job->drive);
+	json_decref(job->files);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
 		run_progress_done(&job->progress[i]);
 	for (size_t i = 0; i < job->event_count; i++)
@@ -182,6 +185,7 @@ static void on_committed(const struct store_result *result, void *ctx)
 	job->refusals = 0;
 	job->add_token = false;
 	drop_sent_events(job);
+	drive_committed(job);
 	if (job->has_more) {
 		submit(job);
 		return;
@@ -205,6 +209,7 @@ static void submit(struct job *job)
 			store_put_run_step(write, job->run->id.text, &job->progress[i]);
 		job->is_dirty[i] = false;
 	}
+	drive_save(job, write);
 	for (size_t i = 0; i < job->event_count; i++)
 		store_put_event(write, &job->events[i]);
 	if (job->revoke_token && job->run->token.text[0]) {

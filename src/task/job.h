@@ -14,6 +14,8 @@
 #include "store/task.h"
 #include "task/tasks.h"
 
+struct agent;
+struct drive;
 struct redact;
 
 typedef void (*job_then)(struct job *job);
@@ -52,7 +54,11 @@ struct job {
 	struct err err;               /* why the last attempt failed */
 
 	/* sync.c */
+	json_t *files; /* what it finds: its agent's, then its inputs; NULL: not put together yet */
 	struct sync *sync;
+
+	/* drive.c; NULL: its agent speaks no protocol, or is not there */
+	struct drive *drive;
 
 	/* watch.c */
 	struct exec_watch watch;
@@ -124,6 +130,10 @@ void watch_end(struct job *job);
 void watch_kill(struct job *job);
 /* How its agent ended, from its row. */
 void watch_take_exec(struct job *job, const struct exec *exec);
+
+/* --- steps.c --- */
+/* What works on it. ERR_NOT_FOUND when config.toml has it no longer. */
+int step_agent(const struct job *job, struct agent *ret, struct err *err) NODISCARD;
 
 /* --- sync.c --- */
 /* Brings the inputs in, one file after another; job_step_done or job_step_failed follow. */

@@ -8,8 +8,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/config.h"
 #include "store/identity.h"
 #include "task/agent.h"
+#include "task/drive.h"
 #include "task/job.h"
 #include "task/ledger.h"
 
@@ -85,6 +87,28 @@ static void on_created(const struct sandbox *sandbox, const struct err *err, voi
 	job_step_done(job, "completed", NULL);
 }
 
+/* An agent that is in no image of the user's choice is in the one that was made for it. */
+static void choose_image(const struct job *job, struct spec *spec)
+{
+	const struct config *config = job->tasks->config.config;
+	auto_(image_freep) struct image *image = NULL;
+	auto_free char *name = NULL;
+	struct err err = {0};
+	struct agent agent;
+
+	if (!str_eq(spec->image, "host"))
+		return;
+	if (config->tasks.image) {
+		spec_set(&spec->image, config->tasks.image);
+		return;
+	}
+	if (step_agent(job, &agent, &err) < 0 || agent_is_built_in(&agent))
+		return;
+	name = mem_printf(AGENT_IMAGE "%s", agent.name);
+	if (store_image_get(job_store(job), name, &image, &err) == 0)
+		spec_set(&spec->image, name);
+}
+
 static int make_spec(struct job *job, struct spec *ret, struct err *err)
 {
 	const struct tasks_config *config = &job->tasks->config;
@@ -94,6 +118,7 @@ static int make_spec(struct job *job, struct spec *ret, struct err *err)
 	if (config->make_spec(json_object_get(job->choices, "sandbox"), config->config, ret, err) <
 	    0)
 		return -1;
+	choose_image(job, ret);
 	strings_set(&ret->labels, LABEL, job->run->id.text);
 	spec_set(&ret->owner, task->owner.text);
 	spec_set(&ret->team, task->team.text);
@@ -161,7 +186,20 @@ static void take_up_provision(struct job *job)
 
 static void do_sync(struct job *job)
 {
-	if (json_array_size(json_object_get(job->choices, "inputs")) == 0)
+	struct agent_start start = {
+		.task = job->task,
+		.model = json_string_value(json_object_get(job->choices, "model")),
+		.token = job->run->id.text};
+	struct agent agent;
+	struct err err = {0};
+
+	if (!job->files) {
+		job->files = json_array();
+		if (step_agent(job, &agent, &err) == 0)
+			agent_files(&agent, &start, job->files);
+		json_array_extend(job->files, json_object_get(job->choices, "inputs"));
+	}
+	if (json_array_size(job->files) == 0)
 		job_step_done(job, "skipped", NULL);
 	else
 		sync_begin(job);
@@ -198,9 +236,29 @@ static void set_env(const struct job *job, const struct sandbox *sandbox, struct
 	strings_set(env, "CLOCHE_RUN", job->run->id.text);
 }
 
+int step_agent(const struct job *job, struct agent *ret, struct err *err)
+{
+	if (agent_find(job->tasks->config.config, job->task->agent, ret))
+		return 0;
+	return err_set(err, ERR_NOT_FOUND, "no agent '%s'", job->task->agent);
+}
+
+/* What it says must not be lost, and nobody else talks to it. */
+static void prepare_drive(struct job *job, struct exec_start *start, const char *cwd)
+{
+	start->has_stdin = true;
+	start->is_attached = true;
+	job->watch.is_holder = true;
+	job->watch.is_writer = true;
+	job->watch.acked = 0;
+	drive_begin(job, cwd);
+}
+
 static int start_agent(struct job *job, struct err *err)
 {
-	const struct agent *agent = agent_find(job->task->agent);
+	const char *model = json_string_value(json_object_get(job->choices, "model"));
+	struct agent_start how = {.task = job->task, .model = model, .token = job->run->id.text};
+	struct agent agent;
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	auto_(exec_freep) struct exec *exec = NULL;
 	struct engine *engine = engine_of(job);
@@ -208,8 +266,8 @@ static int start_agent(struct job *job, struct err *err)
 	struct exec_start start = {.env = &env, .watch = &job->watch, .is_recorded = true};
 	uint64_t now = io_boot_ms();
 
-	if (!agent)
-		return err_set(err, ERR_NOT_FOUND, "no agent '%s'", job->task->agent);
+	if (step_agent(job, &agent, err) < 0)
+		return -1;
 	if (store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, err) < 0)
 		return -1;
 	exec = exec_new(&sandbox->id);
@@ -218,10 +276,9 @@ static int start_agent(struct job *job, struct err *err)
 	spec_set(&exec->cwd, sandbox->spec.cwd);
 	exec->background = true;
 	set_env(job, sandbox, &env);
-	if (agent->command(job->task, job->choices, exec, &env, err) < 0) {
-		strings_done(&env);
-		return -1;
-	}
+	agent_command(&agent, &how, exec, &env);
+	if (agent.protocol == AGENT_ACP)
+		prepare_drive(job, &start, sandbox->spec.cwd);
 	start.exec = exec;
 	start.timeout_ms = (job->deadline_ms > now ? job->deadline_ms - now : 1) + EXEC_MARGIN_MS;
 	engine->ops->exec(engine, &start, on_agent_started, job_ask(job));
@@ -237,15 +294,39 @@ static void do_agent(struct job *job)
 		job_step_failed(job, &err);
 }
 
+/* An agent that runs, or ran, since before this daemon began. */
+static void resume_drive(struct job *job)
+{
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	struct err err = {0};
+	struct agent agent;
+
+	if (job->drive || step_agent(job, &agent, &err) < 0 || agent.protocol != AGENT_ACP)
+		return;
+	(void)!store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err);
+	drive_resume(job, sandbox ? sandbox->spec.cwd : "/");
+}
+
+/* To watch it as its start would have. */
+static int watch_agent(struct job *job, struct err *err)
+{
+	struct engine *engine = engine_of(job);
+	struct agent agent;
+
+	if (step_agent(job, &agent, err) < 0)
+		return -1;
+	job->watch.is_holder = job->watch.is_writer = agent.protocol == AGENT_ACP;
+	return engine->ops->watch(engine, job->run->sandbox.text, job->run->exec.text, &job->watch,
+	                          err);
+}
+
 /* The id was noted before the start: it runs, it ran, or nobody ever saw it. */
 static void take_up_agent(struct job *job)
 {
-	struct engine *engine = engine_of(job);
 	auto_(exec_freep) struct exec *exec = NULL;
 	struct err err = {0};
 
-	if (engine->ops->watch(engine, job->run->sandbox.text, job->run->exec.text, &job->watch,
-	                       &err) == 0) {
+	if (watch_agent(job, &err) == 0) {
 		job_step_done(job, "completed", NULL);
 		return;
 	}
@@ -258,9 +339,16 @@ static void take_up_agent(struct job *job)
 
 /* --- wait --- */
 
+static void begin_talk(struct job *job)
+{
+	if (!job->drive)
+		resume_drive(job);
+	drive_room(job);
+	drive_output(job);
+}
+
 static void do_wait(struct job *job)
 {
-	struct engine *engine = engine_of(job);
 	auto_(exec_freep) struct exec *exec = NULL;
 	struct err err = {0};
 
@@ -268,15 +356,20 @@ static void do_wait(struct job *job)
 		job_wait_over(job);
 		return;
 	}
-	if (job->watch.live || engine->ops->watch(engine, job->run->sandbox.text,
-	                                          job->run->exec.text, &job->watch, &err) == 0) {
+	if (job->watch.live || watch_agent(job, &err) == 0) {
 		watch_begin(job);
 		if (job->run->end != RUN_END_NONE)
 			watch_kill(job);
+		else
+			begin_talk(job);
 		return;
 	}
-	if (store_exec_get(job_store(job), job->run->exec.text, &exec, &err) == 0 && exec->ended_ms)
+	if (store_exec_get(job_store(job), job->run->exec.text, &exec, &err) == 0 &&
+	    exec->ended_ms) {
+		resume_drive(job);
+		drive_over(job, exec);
 		watch_take_exec(job, exec);
+	}
 	if (job->run->end == RUN_END_NONE) {
 		job->run->end = RUN_END_SANDBOX_LOST;
 		spec_set(&job->run->detail, "the sandbox ended before the agent did");

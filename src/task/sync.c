@@ -191,7 +191,7 @@ static int start_file(struct sync *sync, const json_t *input, struct err *err)
 static void next_file(struct sync *sync)
 {
 	struct job *job = sync->job;
-	const json_t *input = json_array_get(json_object_get(job->choices, "inputs"), sync->index);
+	const json_t *input = json_array_get(job->files, sync->index);
 	struct err err = {0};
 
 	if (input && start_file(sync, input, &err) == 0)

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "task/drive.h"
 #include "task/job.h"
 #include "task/ledger.h"
 
@@ -22,6 +23,12 @@ static void on_output(struct exec_watch *watch, void *ctx)
 	struct job *job = ctx;
 
 	job->active_ms = io_boot_ms();
+	drive_output(job);
+}
+
+static void on_room(struct exec_watch *watch, void *ctx)
+{
+	drive_room(ctx);
 }
 
 void watch_take_exec(struct job *job, const struct exec *exec)
@@ -31,6 +38,9 @@ void watch_take_exec(struct job *job, const struct exec *exec)
 	run->has_exit = true;
 	run->exit_code = exec->exit_code;
 	run->signal = exec->signal;
+	/* One that had answered was ended by us. */
+	if (run->end == RUN_END_FINISHED && job->drive)
+		run->exit_code = run->signal = 0;
 	if (run->end != RUN_END_NONE)
 		return;
 	run->end = run_end_of_exec(exec->reason, exec->signal, exec->exit_code);
@@ -50,6 +60,7 @@ static void on_over(struct exec_watch *watch, const struct exec *exec, void *ctx
 
 	if (!exec || job->is_over || job->tasks->is_shut)
 		return;
+	drive_over(job, exec);
 	watch_take_exec(job, exec);
 	/* While its start is not answered, the step `wait` finds it over. */
 	if (job->run->step == RUN_STEP_WAIT)
@@ -58,7 +69,7 @@ static void on_over(struct exec_watch *watch, const struct exec *exec, void *ctx
 
 void watch_init(struct job *job)
 {
-	static const struct exec_watch_ops ops = {on_output, NULL, on_over};
+	static const struct exec_watch_ops ops = {on_output, on_room, on_over};
 
 	job->watch = (struct exec_watch){.ops = &ops, .ctx = job};
 }

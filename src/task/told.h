@@ -1,0 +1,33 @@
+/*
+ * What an agent tells, as events of its task: redacted, bounded, and whole where it comes in small
+ * pieces. Private to src/task.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "base/buf.h"
+
+struct acp_stop;
+struct job;
+struct redact;
+
+enum { TOLD_MESSAGE, TOLD_THOUGHT, TOLD_COUNT };
+
+struct told {
+	struct job *job;
+	struct redact *redact;
+	struct buf said[TOLD_COUNT]; /* that no event has yet */
+	struct buf answer;           /* of this turn, since its last tool call: not redacted */
+	uint64_t count;              /* events up to now */
+};
+
+void told_init(struct told *told, struct job *job);
+void told_done(struct told *told);
+void told_start(struct told *told, const char *session, const char *agent);
+void told_update(struct told *told, const char *kind, const json_t *update);
+void told_permission(struct told *told, const json_t *params, bool is_allowed);
+void told_stop(struct told *told, const struct acp_stop *stop);
+/* What was said up to now becomes events. */
+void told_flush(struct told *told);
