@@ -23,7 +23,7 @@ const SCRIPT = {
 		{ text: 'ended' },
 	],
 	slow: [{ text: 'word '.repeat(200), delayMs: 300 }],
-	steady: [{ text: 'a line of words that takes its time', delayMs: 700 }],
+	steady: [{ text: 'a line of words that takes its time', delayMs: 350 }],
 	flaky: [{ error: 429, times: 1 }, { error: 500, times: 1 }, { text: 'at last' }],
 	broken: [{ text: 'this text never comes to its end', cut: true }],
 };
@@ -50,7 +50,7 @@ const ways = {
   secret() { say('the tok'); setTimeout(() => { say('en is ' + process.env.MY_TOKEN.slice(0, 5)); setTimeout(() => { say(process.env.MY_TOKEN.slice(5) + '!');
     update({ sessionUpdate: 'tool_call', toolCallId: 'x', title: process.env.MY_TOKEN }); out({ id: prompt, result: { stopReason: 'end_turn' } }); }, 100); }, 100); },
   many() { for (let i = 0; i < 30000; i++) update({ sessionUpdate: 'plan', entries: [{ content: 'step ' + i }] }); ways.chat(); },
-  wait() { say('begun '); setTimeout(() => { say('and done'); out({ id: prompt, result: { stopReason: 'end_turn' } }); }, 4000); },
+  wait() { say('begun '); setTimeout(() => { say('and done'); out({ id: prompt, result: { stopReason: 'end_turn' } }); }, 2000); },
 };
 const handle = (m) => {
   if (m.method === 'initialize') return out({ id: m.id, result: { protocolVersion: 1, agentInfo: { name: 'fake', version: '1' }, agentCapabilities: {} } });
@@ -123,7 +123,7 @@ command = ["no-such-agent"]
 		assert.equal((await run(cloche, { instruction: 'go', model: 'flaky', agent: 'cloche-agent' })).stdout, 'at last\n');
 		const task = await run(cloche, { instruction: 'go', model: 'broken', agent: 'cloche-agent' });
 		assert.deepEqual([task.status, task.endReason], ['failed', 'agent_error']);
-		assert.match(task.run.detail, /broke off|no whole answer/);
+		assert.match(task.run.detail, /broke off|no whole answer|no provider answered/);
 	});
 
 	test('ours stops when it is told to', async () => {
