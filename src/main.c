@@ -12,6 +12,9 @@
 #include "cli/cli.h"
 #include "init/init.h"
 #include "init/inside.h"
+#include "keeper/birth.h"
+#include "keeper/isolate.h"
+#include "keeper/slot.h"
 #include "trees.h"
 
 static int serve(const char *state_dir, const char *listen)
@@ -65,10 +68,35 @@ static bool is_agent(const char *program)
 	return str_eq(slash ? slash + 1 : program, "cloche-agent");
 }
 
+/* Init knows what runs inside, the keeper's code what a root is made of. */
+static int build_inside(struct wire_msg *msg, struct init_rights *ret, struct err *err)
+{
+	auto_(slot_done) struct slot slot;
+	if (birth_build(msg, &slot, err) < 0)
+		return -1;
+	*ret = (struct init_rights){slot.range_count, slot.nofile, slot.nproc, slot.is_parked};
+	return 0;
+}
+
+static int drop_inside(const struct init_rights *rights, int keep_fd, struct err *err)
+{
+	const struct slot slot = {.range_count = rights->range_count,
+	                          .nofile = rights->nofile,
+	                          .nproc = rights->nproc,
+	                          .is_parked = rights->waits};
+	return isolate_init(&slot, keep_fd, err);
+}
+
+static int role_init(int argc, char **argv)
+{
+	static const struct init_birth birth = {build_inside, drop_inside};
+	return init_main(argc, argv, &birth);
+}
+
 static const struct {
 	const char *word;
 	int (*run)(int argc, char **argv);
-} roles[] = {{"init", init_main}, {"inside", role_inside}};
+} roles[] = {{"init", role_init}, {"inside", role_inside}};
 
 /* Of a buffer for the largest message only the pages that are used should cost memory: keepers and
  * inits are many. */

@@ -203,6 +203,7 @@ static void broker_done(struct broker *broker)
 		control_done(&broker->control);
 		egress_done(&broker->egress);
 		line_close(&broker->line);
+		blanks_drop_all(broker);
 		job_free_all(broker);
 	}
 	zygote_stop(&broker->launch);

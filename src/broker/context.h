@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "broker/blank.h"
 #include "broker/control.h"
 #include "broker/egress.h"
 #include "broker/grant.h"
@@ -25,6 +26,7 @@ struct broker {
 	struct zygote launch;
 	struct zygote tasks;
 	struct job *jobs; /* what was asked and is not answered */
+	struct blank *blanks;
 	size_t job_count;
 	bool has_half_layers; /* a job that makes layers died: see ops_layers_made */
 	struct line line;     /* to cloched */

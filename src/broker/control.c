@@ -164,6 +164,7 @@ static int on_stop_all(struct control_conn *conn, struct wire_msg *msg, struct e
 	uint64_t grace_ms = MIN(asked_ms, (uint64_t)CONTROL_GRACE_MAX_MS);
 	wire_put_u64(&out, FIELD_GRACE_MS, grace_ms);
 	broker->is_stopping = true;
+	blanks_drop_all(broker); /* they serve no socket on which they could be asked to stop */
 	if (job_send(job, &broker->tasks, &out, reap_stop_all_ms(grace_ms) + CONTROL_EXTRA_MS,
 	             on_all_stopped, err) < 0) {
 		broker->is_stopping = false;

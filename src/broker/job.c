@@ -10,19 +10,16 @@
 #include "broker/context.h"
 #include "broker/zygote.h"
 
-int job_new(struct broker *broker, enum wire_type type, uint64_t request, struct job **ret,
-            struct err *err)
+int job_new_on(struct broker *broker, enum wire_type type, uint64_t request, int sock,
+               struct job **ret, struct err *err)
 {
+	auto_close int own = sock;
 	if (broker->job_count >= JOB_MAX)
 		return err_set(err, ERR_LIMITED, "%d operations are under way already", JOB_MAX);
-	int pair[2];
-	int r = wire_pair(pair);
-	if (r < 0)
-		return err_sys(err, -r, "make a job's socket");
 	struct job *job = mem_new(struct job);
 	job->broker = broker;
-	job->sock = pair[0];
-	job->child_sock = pair[1];
+	job->sock = take_fd(&own);
+	job->child_sock = -1;
 	job->type = type;
 	job->request = request;
 	job->slot = -1;
@@ -30,6 +27,21 @@ int job_new(struct broker *broker, enum wire_type type, uint64_t request, struct
 	broker->jobs = job;
 	broker->job_count++;
 	*ret = job;
+	return 0;
+}
+
+int job_new(struct broker *broker, enum wire_type type, uint64_t request, struct job **ret,
+            struct err *err)
+{
+	int pair[2];
+	int r = wire_pair(pair);
+	if (r < 0)
+		return err_sys(err, -r, "make a job's socket");
+	if (job_new_on(broker, type, request, pair[0], ret, err) < 0) {
+		close(pair[1]);
+		return -1;
+	}
+	(*ret)->child_sock = pair[1];
 	return 0;
 }
 
@@ -90,22 +102,41 @@ static void on_timeout(struct loop_timer *timer, void *ctx)
 	finish(ctx, NULL, &err);
 }
 
-int job_send(struct job *job, struct zygote *zygote, const struct wire_out *out,
-             uint64_t timeout_ms, job_on_done on_done, struct err *err)
+/* From now on it is answered, or late. */
+static int await(struct job *job, job_on_done on_done, struct err *err)
 {
 	job->on_done = on_done;
 	int r = io_set_nonblock(job->sock, true);
 	if (r == 0)
 		r = loop_add(job->broker->loop, &job->source, job->sock, EPOLLIN, on_answer, job);
-	if (r < 0)
-		err_sys(err, -r, "wait for a job");
-	else
-		r = zygote_send(zygote, out, err);
-	if (r < 0) {
+	return r < 0 ? err_sys(err, -r, "wait for a job") : 0;
+}
+
+int job_send(struct job *job, struct zygote *zygote, const struct wire_out *out,
+             uint64_t timeout_ms, job_on_done on_done, struct err *err)
+{
+	if (await(job, on_done, err) < 0 || zygote_send(zygote, out, err) < 0) {
 		job_free(job);
 		return -1;
 	}
 	fd_closep(&job->child_sock);
+	loop_timer_in(job->broker->loop, &job->timer, timeout_ms, on_timeout, job);
+	return 0;
+}
+
+int job_ask(struct job *job, const struct wire_out *out, uint64_t timeout_ms, job_on_done on_done,
+            struct err *err)
+{
+	int r = await(job, on_done, err);
+	if (r == 0) {
+		r = wire_send(job->sock, out);
+		if (r < 0)
+			err_sys(err, -r, "ask the keeper");
+	}
+	if (r < 0) {
+		job_free(job);
+		return -1;
+	}
 	loop_timer_in(job->broker->loop, &job->timer, timeout_ms, on_timeout, job);
 	return 0;
 }

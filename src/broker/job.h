@@ -35,12 +35,21 @@ struct job {
 	char sandbox[LIMIT_ID_LEN + 1]; /* "" when it is about none */
 	int slot;                       /* the sandbox's; -1: none */
 	bool keep_files;                /* launch: the directory was there before */
+	bool is_blank;                  /* launch: what is made waits for an image */
 	struct err *cause;              /* undoing a launch: why it failed; owned */
 	struct wish_mounts mounts;      /* bind: given back if it fails; owned */
 };
 
 /* ERR_LIMITED when too many wait. */
 int job_new(struct broker *broker, enum wire_type type, uint64_t request, struct job **ret,
+            struct err *err) NODISCARD;
+/* As job_new, about a process that is there and answers on `sock`, which is taken, also by a
+ * failure.
+ */
+int job_new_on(struct broker *broker, enum wire_type type, uint64_t request, int sock,
+               struct job **ret, struct err *err) NODISCARD;
+/* Sends the message to that process. On failure the job is gone. */
+int job_ask(struct job *job, const struct wire_out *out, uint64_t timeout_ms, job_on_done on_done,
             struct err *err) NODISCARD;
 /* Hands the message to the zygote and waits for the answer. On failure the job is gone. */
 int job_send(struct job *job, struct zygote *zygote, const struct wire_out *out,

@@ -41,6 +41,7 @@ struct launching {
 	struct wish_mounts mounts;
 	int box;
 	bool is_new;
+	bool is_blank; /* to be made without an image */
 };
 
 static void launching_done(struct launching *launching)
@@ -88,6 +89,8 @@ static int open_layers(struct launching *launching, struct err *err)
 {
 	size_t at = 0;
 	const char *id;
+	if (launching->is_blank)
+		return 0;
 	while ((id = wire_next_str(launching->msg, FIELD_LAYER, &at)))
 		if (add_layer(launching, id, err) < 0)
 			return -1;
@@ -121,6 +124,12 @@ static int take_slot(struct launching *launching, struct err *err)
 	return wish_mounts_record(&launching->mounts, launching->box, err);
 }
 
+/* 0: it starts; 1: parked; 2: blank. */
+static uint64_t parked_as(const struct wire_msg *msg)
+{
+	return MIN(wire_u64(msg, FIELD_PARKED, 0), UINT64_C(2));
+}
+
 static void put_slot(const struct launching *launching, struct wire_out *out)
 {
 	const struct site *site = &launching->broker->site;
@@ -132,7 +141,7 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 	wire_put_str(out, FIELD_DISK_BACKEND,
 	             str_eq(backend, "auto") ? disk_name(site->disk_backend) : backend);
 	wire_put_u64(out, FIELD_DEGRADED, wire_u64(msg, FIELD_DEGRADED, 0) != 0);
-	wire_put_u64(out, FIELD_PARKED, wire_u64(msg, FIELD_PARKED, 0) != 0);
+	wire_put_u64(out, FIELD_PARKED, parked_as(msg));
 	wire_put_u64(out, FIELD_DEADLINE_MS, wire_u64(msg, FIELD_DEADLINE_MS, 0));
 	wire_put_u64(out, FIELD_RANGE_BASE, launching->meta.range_base);
 	wire_put_u64(out, FIELD_RANGE_COUNT, launching->meta.range_count);
@@ -146,6 +155,13 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 	wish_mounts_put(&launching->mounts, out);
 }
 
+static void put_sources(const struct launching *launching, struct wire_out *out)
+{
+	for (size_t i = 0; i < launching->meta.layer_count; i++)
+		wire_put_fd(out, launching->layers[i]);
+	wish_mounts_put_fds(&launching->mounts, out);
+}
+
 /* In the order of enum keeper_fd. */
 static void put_fds(const struct launching *launching, int result, int dialer, struct wire_out *out)
 {
@@ -156,9 +172,7 @@ static void put_fds(const struct launching *launching, int result, int dialer, s
 	wire_put_fd(out, site->program_fd);
 	wire_put_fd(out, site->templates_fd);
 	wire_put_fd(out, dialer);
-	for (size_t i = 0; i < launching->meta.layer_count; i++)
-		wire_put_fd(out, launching->layers[i]);
-	wish_mounts_put_fds(&launching->mounts, out);
+	put_sources(launching, out);
 }
 
 static void on_undone(struct job *job, struct wire_msg *answer, const struct err *err)
@@ -195,6 +209,19 @@ static void undo(struct job *failed, const struct err *cause)
 		line_answer_result(&broker->line, failed->request, cause);
 }
 
+static void answer_ready(struct job *job, struct wire_msg *answer)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_OK, job->request);
+	wire_put_u64(&out, FIELD_PID, wire_u64(answer, FIELD_PID, 0));
+	wire_put_u64(&out, FIELD_START_TIME, wire_u64(answer, FIELD_START_TIME, 0));
+	size_t at = 0;
+	const char *mechanism;
+	while ((mechanism = wire_next_str(answer, FIELD_MECHANISM, &at)))
+		wire_put_str(&out, FIELD_MECHANISM, mechanism);
+	line_answer(&job->broker->line, &out);
+}
+
 static void on_launched(struct job *job, struct wire_msg *answer, const struct err *err)
 {
 	if (!answer || answer->type != WIRE_SLOT_READY) {
@@ -207,15 +234,24 @@ static void on_launched(struct job *job, struct wire_msg *answer, const struct e
 		undo(job, &cause);
 		return;
 	}
-	auto_wire_out struct wire_out out;
-	wire_begin(&out, WIRE_OK, job->request);
-	wire_put_u64(&out, FIELD_PID, wire_u64(answer, FIELD_PID, 0));
-	wire_put_u64(&out, FIELD_START_TIME, wire_u64(answer, FIELD_START_TIME, 0));
-	size_t at = 0;
-	const char *mechanism;
-	while ((mechanism = wire_next_str(answer, FIELD_MECHANISM, &at)))
-		wire_put_str(&out, FIELD_MECHANISM, mechanism);
-	line_answer(&job->broker->line, &out);
+	if (job->is_blank)
+		blanks_add(job->broker, job);
+	answer_ready(job, answer);
+}
+
+/* Whoever could not be finished is taken down, and the same request goes the long way: with the
+ * same grants. */
+static void on_finished(struct job *job, struct wire_msg *answer, const struct err *err)
+{
+	if (answer && answer->type == WIRE_SLOT_READY) {
+		answer_ready(job, answer);
+		return;
+	}
+	struct err cause = *err;
+	if (answer)
+		err_set(&cause, ERR_PROTOCOL, "the keeper answered something else");
+	wish_mounts_give_back(&job->mounts, &job->broker->grants);
+	line_answer_result(&job->broker->line, job->request, &cause);
 }
 
 static int send_slot(struct launching *launching, struct err *err)
@@ -227,6 +263,7 @@ static int send_slot(struct launching *launching, struct err *err)
 	memcpy(job->sandbox, launching->id, strlen(launching->id) + 1);
 	job->slot = launching->meta.slot;
 	job->keep_files = !launching->is_new;
+	job->is_blank = launching->is_blank;
 	/* What it may reach is said anew for each start. */
 	(void)unlinkat(launching->box, "egress", 0);
 	auto_close int dialer = egress_socket(&broker->egress, launching->id, err);
@@ -279,6 +316,55 @@ static int make_and_send(struct launching *launching, struct err *err)
 	return 0;
 }
 
+/* The image, the limits and all else for one that has been waiting; where it sits it was told when
+ * it was made. From here on it is used or ends. */
+static int send_rest(struct launching *launching, struct err *err)
+{
+	struct broker *broker = launching->broker;
+	struct job *job;
+	int sock = blanks_take(broker, launching->id);
+	if (job_new_on(broker, WIRE_OP_LAUNCH, launching->msg->request, sock, &job, err) < 0)
+		return -1;
+	memcpy(job->sandbox, launching->id, strlen(launching->id) + 1);
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_SLOT, 1);
+	put_slot(launching, &out);
+	put_sources(launching, &out);
+	if (job_ask(job, &out, LAUNCH_MS, on_finished, err) < 0)
+		return -1;
+	job->mounts = launching->mounts;
+	launching->mounts = (struct wish_mounts){0};
+	return 0;
+}
+
+static int finish_blank(struct launching *launching, struct err *err)
+{
+	struct broker *broker = launching->broker;
+	struct box_meta made;
+	launching->box = box_open(broker->site.state.sandboxes_fd, launching->id);
+	int r = launching->box < 0 ? launching->box : box_read_meta(launching->box, &made);
+	if (r < 0)
+		return err_sys(err, -r, "read meta of %s", launching->id);
+	struct box_meta *meta = &launching->meta;
+	meta->slot = made.slot;
+	meta->range_base = made.range_base;
+	meta->range_count = made.range_count;
+	meta->keeper_uid = made.keeper_uid;
+	meta->created_ms = io_real_ms();
+	/* Before anything of a layer is in use: who removes layers looks here. */
+	r = box_write_meta(launching->box, meta);
+	if (r < 0)
+		return err_sys(err, -r, "write meta of %s", launching->id);
+	r = wish_mounts_open(broker, launching->msg, launching->box, &launching->mounts, err);
+	if (r == 0 && launching->mounts.count > 0)
+		r = wish_mounts_record(&launching->mounts, launching->box, err);
+	if (r == 0)
+		r = send_rest(launching, err);
+	if (r < 0)
+		wish_mounts_give_back(&launching->mounts, &broker->grants);
+	return r;
+}
+
 int op_launch(struct broker *broker, struct wire_msg *msg, struct err *err)
 {
 	auto_free struct launching *launching = mem_new(struct launching);
@@ -293,9 +379,11 @@ int op_launch(struct broker *broker, struct wire_msg *msg, struct err *err)
 	else if (job_is_busy(broker, launching->id))
 		r = err_set(err, ERR_CONFLICT, "something is under way for %s: ask again",
 		            launching->id);
+	launching->is_blank = parked_as(msg) == 2;
+	bool has_waited = !launching->is_blank && blanks_has(broker, launching->id);
 	if (r == 0 && wish_limits(msg, &launching->limits, err) == 0 &&
 	    check_words(launching, err) == 0 && open_layers(launching, err) == 0)
-		r = make_and_send(launching, err);
+		r = has_waited ? finish_blank(launching, err) : make_and_send(launching, err);
 	else
 		r = -1;
 	if (r < 0 && err->sys != 0)

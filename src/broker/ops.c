@@ -224,6 +224,7 @@ int op_reap(struct broker *broker, struct wire_msg *msg, struct err *err)
 	const char *id = wire_str(msg, FIELD_SANDBOX, "");
 	if (job_is_busy(broker, id))
 		return err_set(err, ERR_CONFLICT, "something is under way for %s: ask again", id);
+	blanks_drop(broker, id);
 	struct box_meta meta = {.slot = -1};
 	auto_close int box = box_open(broker->site.state.sandboxes_fd, id);
 	if (box >= 0 && box_read_meta(box, &meta) < 0)

@@ -15,7 +15,6 @@ static bool is_same_kind(const struct sandbox *made, const struct spec *wanted)
 
 	/* Whether something may be missing matters only where something is. */
 	return is_same_text(spec->runtime, wanted->runtime) &&
-	       is_same_text(spec->image, wanted->image) &&
 	       is_same_text(spec->disk_backend, wanted->disk_backend) &&
 	       (wanted->degraded || !made->is_degraded);
 }
@@ -41,11 +40,20 @@ static enum fit fit_limits(const struct sandbox *made, const struct limits *want
 	return made->is_degraded || (!is_same_disk && !can_resize_disk(made)) ? FIT_NOT : FIT_BOUND;
 }
 
+bool fit_blank(const struct sandbox *made, const struct spec *wanted)
+{
+	const struct limits *limits = &made->spec.limits;
+	bool is_same_disk =
+		limits->disk == wanted->limits.disk && limits->inodes == wanted->limits.inodes;
+
+	return is_same_kind(made, wanted) && (is_same_disk || can_resize_disk(made));
+}
+
 enum fit fit_of(const struct sandbox *made, const struct spec *wanted)
 {
 	enum fit fit = fit_limits(made, &wanted->limits);
 
-	if (!is_same_kind(made, wanted))
+	if (!is_same_kind(made, wanted) || !is_same_text(made->spec.image, wanted->image))
 		return FIT_NOT;
 	if (fit == FIT_AS_IS &&
 	    (wanted->mount_count > 0 || !str_eq(runtime_hostname(&made->spec, made->id.text),

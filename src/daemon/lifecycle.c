@@ -209,7 +209,7 @@ static void on_creation_stored(const struct store_result *result, void *ctx)
 	} else {
 		member->is_busy = true;
 		member->asked_us = io_boot_us();
-		runtime->ops->launch(runtime, member->row, &layers, false, on_launched,
+		runtime->ops->launch(runtime, member->row, &layers, RUNTIME_START, on_launched,
 		                     member_ref(member));
 	}
 	strings_done(&layers);
@@ -371,6 +371,78 @@ static void take_parked(struct member *member, const struct spec *spec,
 	spec_done(&made);
 }
 
+/* --- create from a blank one --- */
+
+/* Has the pool's reference. */
+static void on_finished(const struct strings *mechanisms, const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+	struct err failed = *err;
+
+	member->is_busy = false;
+	metrics_since(&member->fleet->metrics, METRICS_FINISH, member->asked_us);
+	if (step_is_cut_off(member, err))
+		return;
+	if (failed.code != ERR_OK || member_connect(member, &failed) < 0) {
+		cannot_claim(member, &failed);
+		return;
+	}
+	member_set_mechanisms(member, mechanisms);
+	network_enforce(member, on_claim_enforced);
+}
+
+/* Takes the pool's reference. As with a parked one nothing is stored before it runs. */
+static void take_blank(struct member *member, const struct spec *spec, const struct image *image,
+                       struct member_waiter *waiters)
+{
+	struct runtime *runtime = member->fleet->runtime;
+	struct sandbox *row = member->row;
+	struct strings layers = {0};
+
+	spec_done(&row->spec);
+	spec_copy(&row->spec, spec);
+	if (image)
+		row->image_id = image->id;
+	row->created_ms = io_real_ms();
+	member->since_ms = io_boot_ms();
+	member->start_waiters = waiters;
+	member->is_busy = true;
+	member->asked_us = io_boot_us();
+	image_layers(image, &layers);
+	runtime->ops->launch(runtime, row, &layers, RUNTIME_START, on_finished, member);
+	strings_done(&layers);
+}
+
+/* --- create --- */
+
+/* From the pool, from a blank one, or anew. */
+static void create(struct fleet *fleet, const struct spec *spec, const struct image *image,
+                   struct sandbox_network *network, struct member_waiter *waiters)
+{
+	struct pool *pool = fleet->pool;
+	struct member *parked = pool ? pool_take(pool, spec, image ? image->id.text : "") : NULL;
+	struct member *blank = pool && !parked ? pool_take_blank(pool, spec) : NULL;
+	struct spec final;
+	struct sandbox *row;
+
+	spec_copy(&final, spec);
+	image_apply(image, &final);
+	if (parked) {
+		parked->row->network = *network;
+		take_parked(parked, &final, waiters);
+	} else if (blank) {
+		blank->row->network = *network;
+		take_blank(blank, &final, image, waiters);
+	} else {
+		row = sandbox_new(&final, io_real_ms());
+		row->network = *network;
+		if (image)
+			row->image_id = image->id;
+		create_anew(fleet, row, waiters);
+	}
+	spec_done(&final);
+}
+
 void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sandbox on_sandbox,
                       void *ctx)
 {
@@ -378,9 +450,6 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 	struct member_waiter *waiters = NULL;
 	struct network_wish wish = {.spec = spec};
 	struct sandbox_network network = {0};
-	struct spec final;
-	struct sandbox *row;
-	struct member *member;
 	struct err err = {0};
 
 	if (fleet->is_shut)
@@ -393,20 +462,7 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 		return;
 	}
 	member_wait(&waiters, on_sandbox, NULL, ctx);
-	member = fleet->pool ? pool_take(fleet->pool, spec, image ? image->id.text : "") : NULL;
-	spec_copy(&final, spec);
-	image_apply(image, &final);
-	if (member) {
-		member->row->network = network;
-		take_parked(member, &final, waiters);
-	} else {
-		row = sandbox_new(&final, io_real_ms());
-		row->network = network;
-		if (image)
-			row->image_id = image->id;
-		create_anew(fleet, row, waiters);
-	}
-	spec_done(&final);
+	create(fleet, spec, image, &network, waiters);
 }
 
 /* Environments are resolved at each start. */

@@ -148,6 +148,18 @@ static void put_pool(struct buf *out, const struct pool *pool)
 		put_span(out, make, "profile", counts.profile, &counts.make);
 }
 
+static void put_blanks(struct buf *out, const struct pool *pool)
+{
+	struct pool_counts counts;
+
+	pool_count_blanks(pool, &counts);
+#define BLANK(field, type, name, help)                                                             \
+	put_head(out, name, type, help);                                                           \
+	put_sample(out, name, NULL, NULL, (double)counts.field);
+#include "daemon/metrics.def"
+#undef BLANK
+}
+
 /* --- what is looked up --- */
 
 struct readings {
@@ -289,8 +301,10 @@ char *metrics_text(struct fleet *fleet)
 	put_transitions(&out, fleet);
 	put_readings(&out, &readings);
 	put_counted(&out, &fleet->metrics);
-	if (fleet->pool)
+	if (fleet->pool) {
 		put_pool(&out, fleet->pool);
+		put_blanks(&out, fleet->pool);
+	}
 	put_http(&out, &fleet->metrics);
 	put_head(&out, commit, "histogram", "How long a transaction of the store takes");
 	put_span(&out, commit, NULL, NULL, &store.commit);

@@ -19,6 +19,8 @@ enum { REFILL_MS = 25, LOW_PART = 4 };
 struct pool_shelf {
 	struct pool *pool;
 	const struct profile *profile;
+	size_t wanted;
+	bool is_blank;         /* without an image; only the profile's limits count */
 	struct member **ready; /* oldest first */
 	size_t ready_count;
 	size_t making;
@@ -32,7 +34,22 @@ struct pool {
 	struct fleet *fleet;
 	struct pool_shelf *shelves;
 	size_t count;
+	struct pool_shelf blanks;
 };
+
+static void shelf_init(struct pool_shelf *shelf, struct pool *pool, const struct profile *profile,
+                       size_t wanted)
+{
+	*shelf = (struct pool_shelf){.pool = pool, .profile = profile, .wanted = wanted};
+	shelf->ready = mem_zalloc((wanted + 1) * sizeof(struct member *));
+}
+
+static void shelf_done(struct pool_shelf *shelf)
+{
+	loop_timer_stop(&shelf->retry);
+	loop_timer_stop(&shelf->refill);
+	mem_freep(&shelf->ready);
+}
 
 struct pool *pool_new(struct fleet *fleet, const struct config *config)
 {
@@ -41,12 +58,10 @@ struct pool *pool_new(struct fleet *fleet, const struct config *config)
 	pool->fleet = fleet;
 	pool->count = config->profile_count;
 	pool->shelves = mem_zalloc(pool->count * sizeof(*pool->shelves));
-	for (size_t i = 0; i < pool->count; i++) {
-		const struct profile *profile = &config->profiles[i];
-
-		pool->shelves[i] = (struct pool_shelf){.pool = pool, .profile = profile};
-		pool->shelves[i].ready = mem_zalloc(profile->pool * sizeof(struct member *));
-	}
+	for (size_t i = 0; i < pool->count; i++)
+		shelf_init(&pool->shelves[i], pool, &config->profiles[i], config->profiles[i].pool);
+	shelf_init(&pool->blanks, pool, &config->profiles[0], config->blanks);
+	pool->blanks.is_blank = true;
 	return pool;
 }
 
@@ -54,11 +69,9 @@ void pool_free(struct pool *pool)
 {
 	if (!pool)
 		return;
-	for (size_t i = 0; i < pool->count; i++) {
-		loop_timer_stop(&pool->shelves[i].retry);
-		loop_timer_stop(&pool->shelves[i].refill);
-		mem_freep(&pool->shelves[i].ready);
-	}
+	for (size_t i = 0; i < pool->count; i++)
+		shelf_done(&pool->shelves[i]);
+	shelf_done(&pool->blanks);
 	mem_freep(&pool->shelves);
 	mem_freep(&pool);
 }
@@ -106,7 +119,9 @@ static void failed(struct pool_shelf *shelf, const struct err *err)
 {
 	shelf->failed++;
 	if (shelf->retry_ms == 0)
-		log_warn("cannot make sandboxes in advance; they are made when asked for",
+		log_warn(shelf->is_blank ? "cannot make blank sandboxes in advance"
+		                         : "cannot make sandboxes in advance; they are made when "
+		                           "asked for",
 		         LOG_STR("profile", shelf->profile->spec.profile), LOG_ERR(err));
 	shelf->retry_ms = shelf->retry_ms ? MIN(shelf->retry_ms * 2, (uint64_t)RETRY_MAX_MS)
 	                                  : (uint64_t)RETRY_MS;
@@ -138,7 +153,7 @@ static void on_launched(const struct strings *mechanisms, const struct err *err,
 	if (member->fleet->is_shut) {
 		member->row->state = SANDBOX_FAILED;
 		member_unref(member);
-	} else if (why.code != ERR_OK || member_connect(member, &why) < 0) {
+	} else if (why.code != ERR_OK || (!shelf->is_blank && member_connect(member, &why) < 0)) {
 		pool_discard(member);
 		failed(shelf, &why);
 	} else {
@@ -153,7 +168,7 @@ static struct sandbox *new_row(struct pool_shelf *shelf, struct strings *layers,
 	auto_(image_freep) struct image *image = NULL;
 	struct sandbox *row;
 
-	if (!image_is_host(spec->image) &&
+	if (!shelf->is_blank && !image_is_host(spec->image) &&
 	    store_image_get(shelf->pool->fleet->store, spec->image, &image, err) < 0)
 		return NULL;
 	row = sandbox_new(spec, io_real_ms());
@@ -179,8 +194,9 @@ static bool make_one(struct pool_shelf *shelf)
 		member->is_busy = true;
 		member->asked_us = io_boot_us();
 		shelf->making++;
-		fleet->runtime->ops->launch(fleet->runtime, row, &layers, true, on_launched,
-		                            member);
+		fleet->runtime->ops->launch(fleet->runtime, row, &layers,
+		                            shelf->is_blank ? RUNTIME_BLANK : RUNTIME_PARKED,
+		                            on_launched, member);
 	} else {
 		failed(shelf, &err);
 	}
@@ -192,8 +208,7 @@ static void fill_shelf(struct pool_shelf *shelf)
 {
 	if (shelf->pool->fleet->is_shut)
 		return;
-	while (shelf->making < MAKING_MAX &&
-	       shelf->ready_count + shelf->making < shelf->profile->pool) {
+	while (shelf->making < MAKING_MAX && shelf->ready_count + shelf->making < shelf->wanted) {
 		if (!make_one(shelf))
 			return;
 	}
@@ -203,6 +218,7 @@ void pool_fill(struct pool *pool)
 {
 	for (size_t i = 0; i < pool->count; i++)
 		fill_shelf(&pool->shelves[i]);
+	fill_shelf(&pool->blanks);
 }
 
 /* --- taking --- */
@@ -217,8 +233,7 @@ static struct pool_shelf *shelf_for(struct pool *pool, const struct spec *spec)
 	for (size_t i = 0; i < pool->count; i++) {
 		struct pool_shelf *shelf = &pool->shelves[i];
 
-		if (shelf->profile->pool > 0 &&
-		    is_same_text(shelf->profile->spec.profile, spec->profile))
+		if (shelf->wanted > 0 && is_same_text(shelf->profile->spec.profile, spec->profile))
 			return shelf;
 	}
 	return NULL;
@@ -226,7 +241,7 @@ static struct pool_shelf *shelf_for(struct pool *pool, const struct spec *spec)
 
 static void refill_soon(struct pool_shelf *shelf)
 {
-	if (shelf->ready_count < shelf->profile->pool / LOW_PART)
+	if (shelf->ready_count < shelf->wanted / LOW_PART)
 		fill_shelf(shelf);
 	else
 		loop_timer_in(shelf->pool->fleet->loop, &shelf->refill, REFILL_MS, on_retry, shelf);
@@ -263,9 +278,9 @@ static struct member *borrow(struct pool *pool, const struct pool_shelf *own,
 {
 	for (size_t i = 0; i < pool->count; i++) {
 		struct pool_shelf *shelf = &pool->shelves[i];
-		struct member *member = shelf == own ? NULL
-		                                     : take_fitting(shelf, spec, image_id,
-		                                                    shelf->profile->pool / 2);
+		struct member *member =
+			shelf == own ? NULL
+				     : take_fitting(shelf, spec, image_id, shelf->wanted / 2);
 
 		if (!member)
 			continue;
@@ -292,6 +307,21 @@ struct member *pool_take(struct pool *pool, const struct spec *spec, const char 
 	return member;
 }
 
+struct member *pool_take_blank(struct pool *pool, const struct spec *spec)
+{
+	struct pool_shelf *shelf = &pool->blanks;
+	struct member *member = NULL;
+
+	if (shelf->ready_count > 0 && fit_blank(shelf->ready[0]->row, spec))
+		member = take_oldest(shelf);
+	if (member)
+		shelf->hits++;
+	else if (shelf->wanted > 0)
+		shelf->misses++;
+	refill_soon(shelf);
+	return member;
+}
+
 void pool_lost(struct member *member)
 {
 	struct pool_shelf *shelf = member->shelf;
@@ -308,15 +338,10 @@ void pool_lost(struct member *member)
 	fill_shelf(shelf);
 }
 
-bool pool_count(const struct pool *pool, size_t index, struct pool_counts *ret)
+static void count_shelf(const struct pool_shelf *shelf, struct pool_counts *ret)
 {
-	const struct pool_shelf *shelf;
-
-	if (index >= pool->count)
-		return false;
-	shelf = &pool->shelves[index];
 	*ret = (struct pool_counts){.profile = shelf->profile->spec.profile,
-	                            .wanted = shelf->profile->pool,
+	                            .wanted = shelf->wanted,
 	                            .ready = shelf->ready_count,
 	                            .making = shelf->making,
 	                            .hits = shelf->hits,
@@ -324,5 +349,17 @@ bool pool_count(const struct pool *pool, size_t index, struct pool_counts *ret)
 	                            .made = shelf->made,
 	                            .failed = shelf->failed,
 	                            .make = shelf->make};
+}
+
+bool pool_count(const struct pool *pool, size_t index, struct pool_counts *ret)
+{
+	if (index >= pool->count)
+		return false;
+	count_shelf(&pool->shelves[index], ret);
 	return true;
+}
+
+void pool_count_blanks(const struct pool *pool, struct pool_counts *ret)
+{
+	count_shelf(&pool->blanks, ret);
 }

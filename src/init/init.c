@@ -1,18 +1,26 @@
 /*
- * Who runs this: pid 1 inside, with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its own
- * user namespace only. Bytes looked at: its keeper's messages, /proc of its own pid namespace. The
- * walls the workload inherits (walls.h) are put up once, before the first command: an exec costs
- * nothing for them, and no command can ever run without them.
+ * Who runs this: pid 1 inside; first with every privilege of whoever made its namespaces, to build
+ * its root (struct init_birth), then with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its
+ * own user namespace only. Bytes looked at: its keeper's messages, /proc of its own pid namespace.
+ * The walls the workload inherits (walls.h) are put up once, before the first command: an exec
+ * costs nothing for them, and no command can ever run without them.
+ *
+ * The spawner is forked before the root is there, while this process is in the `work` cgroup:
+ * moving it there later would cost milliseconds, and init may wait long for what it shall become.
+ * Both then drop their privileges side by side. The switch of the root takes the spawner along: the
+ * kernel gives every process that stands in the old one the new one.
  */
 #include "init/init.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,17 +51,10 @@ struct init {
 
 enum { KILL_ROUNDS = 200, SIGNALS = 64 };
 
-static int start_spawner(struct init *init, struct err *err)
-{
-	init->spawner = fork();
-	if (init->spawner < 0)
-		return err_sys(err, errno, "fork the spawner");
-	if (init->spawner == 0) {
-		(void)close(INIT_CONTROL_FD);
-		spawn_loop(INIT_SPAWN_FD, &init->walls);
-	}
-	return 0; /* the socket stays open here too: a later spawner serves what is queued in it */
-}
+/* Where the program is inside, and the third argument of one that was executed again there. */
+#define INIT_PROGRAM "/run/cloche/cloche"
+#define INIT_SERVES  "serves"
+#define INIT_SPAWNER "spawner"
 
 /* A spawner born here is in init's cgroup: it must not start anything before the keeper moved it.
  */
@@ -103,10 +104,149 @@ static int take_own_id(struct err *err)
 	int r = caps_become(INIT_UID, INIT_UID, keep);
 	if (r >= 0)
 		r = caps_not_dumpable(); /* a change of id turns it on again */
-	/* and the death signal off; if the keeper died just now, its socket says so */
-	if (r >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		r = -errno;
 	return r < 0 ? err_sys(err, -r, "take init's own id") : 0;
+}
+
+/* --- birth --- */
+
+/* Where there is one id only, commands have the id of whoever serves cloche, to whom /proc gives
+ * what belongs to a program that was executed outside. So it is executed once more, inside. Returns
+ * only on failure, or where there is no need. */
+static int execute_again(const char *role, const struct init_rights *rights, int sock,
+                         const struct init *init)
+{
+	char fd[16], spawner[16];
+	(void)snprintf(fd, sizeof(fd), "%d", sock);
+	(void)snprintf(spawner, sizeof(spawner), "%d", init ? (int)init->spawner : 0);
+	char *const argv[] = {(char *)"cloche",
+	                      (char *)"init",
+	                      (char *)role,
+	                      fd,
+	                      spawner,
+	                      rights->waits ? (char *)"waits" : NULL,
+	                      NULL};
+	static char *const environment[] = {NULL};
+	if (getuid() == 0)
+		return 0;
+	if (fcntl(sock, F_SETFD, 0) < 0 || chdir("/") < 0)
+		return -errno;
+	(void)execve(INIT_PROGRAM, argv, environment);
+	return -errno;
+}
+
+/* The filter and an id of its own; privileges are gone already. */
+static int settle(struct walls *walls, struct err *err)
+{
+	if (walls_put_up(walls, err) < 0 || take_own_id(err) < 0)
+		return -1;
+	/* Every change of id forgets it; if the keeper died meanwhile, its socket says so. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return err_sys(err, errno, "tie init to its keeper");
+	return 0;
+}
+
+/* Says how it went, and serves. */
+static NORETURN void become_spawner(int sock, bool waits, struct err *err)
+{
+	struct walls walls;
+	int r = err->code == ERR_OK ? settle(&walls, err) : -1;
+	if (r >= 0 && !waits && (r = walls_close(&walls)) < 0)
+		(void)err_sys(err, -r, "put up Landlock");
+	if (io_write_all(sock, err, sizeof(*err)) < 0 || r < 0)
+		_exit(1);
+	(void)close(sock);
+	spawn_loop(INIT_SPAWN_FD, &walls);
+}
+
+/* Until it is told what it may it sits in its cgroup and does nothing. */
+static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
+{
+	struct init_rights rights;
+	struct err err = {0};
+	(void)close(INIT_CONTROL_FD);
+	if (io_read_full(sock, &rights, sizeof(rights)) != sizeof(rights))
+		_exit(0); /* init is gone, or could not build */
+	int r = birth->drop(&rights, sock, &err);
+	if (r >= 0 && (r = execute_again(INIT_SPAWNER, &rights, sock, NULL)) < 0)
+		(void)err_sys(&err, -r, "execute the program again");
+	become_spawner(sock, rights.waits, &err);
+}
+
+static int start_spawner(struct init *init, const struct init_birth *birth, int *ret_sock)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	init->spawner = fork();
+	if (init->spawner == 0) {
+		(void)close(pair[0]);
+		wait_for_birth(birth, pair[1]);
+	}
+	int r = init->spawner < 0 ? -errno : 0;
+	(void)close(pair[1]);
+	*ret_sock = pair[0];
+	return r; /* the socket stays open here too: a later spawner serves what is queued in it */
+}
+
+/* The spawner's walls are its own; one that replaces it makes them anew. */
+static int settle_both(struct init *init, int spawner, struct err *err)
+{
+	struct err theirs;
+	if (settle(&init->walls, err) < 0)
+		return -1;
+	if (io_read_full(spawner, &theirs, sizeof(theirs)) != sizeof(theirs))
+		return err_set(err, ERR_INTERNAL, "the spawner ended before it was ready");
+	*err = theirs;
+	return theirs.code == ERR_OK ? 0 : -1;
+}
+
+/* The spawner first: it does its part while we do ours. */
+static int drop_both(struct init *init, const struct init_birth *birth,
+                     const struct init_rights *rights, int spawner, struct err *err)
+{
+	int r = io_write_all(spawner, rights, sizeof(*rights));
+	if (r < 0)
+		return err_sys(err, -r, "start the spawner");
+	if (birth->drop(rights, spawner, err) < 0)
+		return -1;
+	r = execute_again(INIT_SERVES, rights, spawner, init);
+	return r < 0 ? err_sys(err, -r, "execute the program again") : 0;
+}
+
+static int be_born(struct init *init, const struct init_birth *birth, struct err *err)
+{
+	struct init_rights rights;
+	struct wire_msg msg;
+	auto_close int spawner = -1;
+	int r = start_spawner(init, birth, &spawner);
+	if (r < 0)
+		return err_sys(err, -r, "fork the spawner");
+	auto_wire_out struct wire_out waiting;
+	wire_begin(&waiting, WIRE_I_READY, 0);
+	r = wire_send(INIT_CONTROL_FD, &waiting);
+	if (r >= 0)
+		r = wire_recv(INIT_CONTROL_FD, init->bytes, LIMIT_WIRE_BYTES, &msg);
+	if (r <= 0 || msg.type != WIRE_I_SLOT)
+		_exit(0); /* nobody wants us any more */
+	r = birth->build(&msg, &rights, err);
+	wire_msg_done(&msg);
+	if (r < 0 || drop_both(init, birth, &rights, spawner, err) < 0)
+		return -1;
+	return settle_both(init, spawner, err);
+}
+
+/* After execute_again: what follows the drop. */
+static int be_born_again(struct init *init, char **argv, bool waits, struct err *err)
+{
+	uint64_t sock, spawner;
+	if (str_to_u64(argv[3], &sock) < 0 || str_to_u64(argv[4], &spawner) < 0 || sock > INT_MAX)
+		return err_set(err, ERR_PROTOCOL, "init: malformed arguments");
+	auto_close int fd = (int)sock;
+	(void)!caps_not_dumpable(); /* walls_put_up says if it fails */
+	if (str_eq(argv[2], INIT_SPAWNER))
+		become_spawner(fd, waits, err);
+	init->spawner = (pid_t)spawner;
+	return settle_both(init, fd, err);
 }
 
 /* --- requests of the keeper --- */
@@ -408,17 +548,17 @@ static void reset_signals(void)
 		(void)syscall(SYS_rt_sigaction, number, by_default, NULL, sizeof(uint64_t));
 }
 
-int init_main(int argc, char **argv)
+int init_main(int argc, char **argv, const struct init_birth *birth)
 {
 	struct err err = {0};
 	struct init init = {.gate = -1, .handed = -1, .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
 	(void)prctl(PR_SET_NAME, "cloche-init", 0, 0, 0); /* only what ps shows */
-	if (getpid() != 1)
+	bool is_again = argc > 4;
+	if (getpid() != 1 && !is_again)
 		return 125;
 	reset_signals();
-	bool is_parked = argc > 2 && str_eq(argv[2], INIT_PARKED);
-	if (walls_put_up(&init.walls, is_parked, &err) < 0 || take_own_id(&err) < 0 ||
-	    start_spawner(&init, &err) < 0) {
+	if ((is_again ? be_born_again(&init, argv, argc > 5, &err) : be_born(&init, birth, &err)) <
+	    0) {
 		auto_wire_out struct wire_out out;
 		wire_begin(&out, WIRE_ERROR, 0);
 		wire_put_err(&out, &err);

@@ -6,11 +6,27 @@
 #pragma once
 
 #include "base/base.h"
+#include "base/err.h"
 
 enum { INIT_CONTROL_FD = 3, INIT_SPAWN_FD = 4, INIT_UID = 60999 };
 
-/* Second argument of one that waits to be claimed: mounts may still come in. */
-#define INIT_PARKED "parked"
+struct wire_msg;
 
-/* The role `cloche init`; returns the exit status. */
-int init_main(int argc, char **argv);
+/* What init and its spawner may, once they know. */
+struct init_rights {
+	uint32_t range_count;   /* of ids */
+	uint64_t nofile, nproc; /* as struct slot has them */
+	bool waits;             /* to be claimed: mounts may still come in */
+};
+
+/* How the root is built and privileges go, done by whoever knows images: given by main.c. */
+struct init_birth {
+	/* I_SLOT: makes the root it names and enters it. */
+	int (*build)(struct wire_msg *msg, struct init_rights *ret, struct err *err);
+	/* To what runs inside; keeps fds 0 to 4 and one more. */
+	int (*drop)(const struct init_rights *rights, int keep_fd, struct err *err);
+};
+
+/* The role `cloche init`; returns the exit status. Starts with every privilege of whoever made the
+ * namespaces, forks the spawner, and waits for I_SLOT, maybe long. */
+int init_main(int argc, char **argv, const struct init_birth *birth);

@@ -110,17 +110,10 @@ int walls_close(struct walls *walls)
 	return r;
 }
 
-int walls_put_up(struct walls *walls, bool waits, struct err *err)
+int walls_put_up(struct walls *walls, struct err *err)
 {
 	*walls = (struct walls){.ruleset = -1};
-	int r = chdir("/") < 0 ? -errno : 0;
-	if (r >= 0 && landlock_abi() > 0)
-		r = make_ruleset(&walls->ruleset);
-	if (r >= 0 && !waits)
-		r = walls_close(walls);
-	if (r < 0)
-		return err_sys(err, -r, "put up Landlock");
-	r = caps_not_dumpable();
+	int r = chdir("/") < 0 ? -errno : caps_not_dumpable();
 	if (r >= 0)
 		r = seccomp_install(SECCOMP_WORKLOAD);
 	return r < 0 ? err_sys(err, -r, "load the system call filter") : 0;

@@ -1,8 +1,9 @@
 /*
  * What every command inside inherits and can never take off: Landlock and the system call filter.
- * Put up by init for all it will ever fork, or, in a sandbox made in advance, by the spawner with
- * the first message it gets: mounts may still come in before that, and a rule holds for what is
- * there when it is made.
+ * The filter is put up by init and the spawner before anything else, Landlock by the spawner alone,
+ * for all it will ever fork: at once, or, in a sandbox made in advance, with the first message it
+ * gets: mounts may still come in before that, and a rule holds for what is there when it is made.
+ * Init itself, which runs no foreign code, stays outside of Landlock.
  */
 #pragma once
 
@@ -14,9 +15,9 @@ struct walls {
 	bool is_up;
 };
 
-/* The filter, now, and Landlock with it unless it waits for walls_close. */
-int walls_put_up(struct walls *walls, bool waits, struct err *err) NODISCARD;
+/* The filter, now. Landlock waits for walls_close. */
+int walls_put_up(struct walls *walls, struct err *err) NODISCARD;
 /* Forgets what was writable before: walls_close looks again. */
 void walls_forget(struct walls *walls);
-/* Landlock, if it waited. In the process that forks commands, before the first one. -errno. */
+/* Landlock, if it is not up. In the process that forks commands, before the first one. -errno. */
 int walls_close(struct walls *walls) NODISCARD;

@@ -17,13 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "keeper/uplink.h"
 #include "os/caps.h"
 #include "os/mount.h"
 #include "os/ns.h"
 #include "os/seccomp.h"
 
-enum { CONTROL_FD = 3, SPAWN_FD = 4, PROGRAM_FD = 5, AGENT_ID = 1000, OWN_NICE = -15 };
+enum { AGENT_ID = 1000, OWN_NICE = -15, HIGH_FD = 64 };
 
 /* Never above the hard limit we have: raising it needs CAP_SYS_RESOURCE, which root may lack. */
 static int set_rlimit(int which, uint64_t value)
@@ -61,37 +60,55 @@ static int set_rlimits(const struct slot *slot)
 
 /* The fds init expects, at fixed numbers, and nothing else. /dev/null of the sandbox is 0, 1 and 2.
  */
-static int place_fds(int control_fd, int spawn_fd, int program_fd)
+static int place_fds(const int *fds)
 {
-	/* Out of the way first, so that no dup2 below overwrites one that is still needed. */
-	int high[3] = {fcntl(control_fd, F_DUPFD, 10), fcntl(spawn_fd, F_DUPFD, 10),
-	               fcntl(program_fd, F_DUPFD, 10)};
-	if (high[0] < 0 || high[1] < 0 || high[2] < 0)
-		return -errno;
-	int null = open("/dev/null",
-	                O_RDWR | O_NOCTTY); /* NOLINT(android-cloexec-open): becomes 0–2 */
+	int high[ISOLATE_FDS_];
+	int null = openat(fds[ISOLATE_FD_SCRATCH - ISOLATE_FD_CONTROL], "dev/null",
+	                  O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (null < 0)
 		return -errno;
-	for (int fd = 0; fd < CONTROL_FD; fd++) {
-		if (dup2(null, fd) < 0)
+	/* Out of the way first, so that no dup2 below overwrites one that is still needed. */
+	for (int i = 0; i < ISOLATE_FDS_; i++) {
+		int fd = i < ISOLATE_FD_CONTROL ? null : fds[i - ISOLATE_FD_CONTROL];
+		high[i] = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+		if (high[i] < 0)
 			return -errno;
 	}
-	for (int i = 0; i < 3; i++) {
-		if (dup2(high[i], CONTROL_FD + i) < 0)
+	for (int i = 0; i < ISOLATE_FDS_; i++) {
+		if (dup2(high[i], i) < 0)
 			return -errno;
 	}
-	static const int keep[] = {0, 1, 2, CONTROL_FD, SPAWN_FD, PROGRAM_FD};
-	int r = caps_close_fds_except(keep, ARRAY_LEN(keep));
+	return caps_close_fds_except((const int[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, ISOLATE_FDS_);
+}
+
+_Static_assert(ISOLATE_FDS_ == 11, "place_fds keeps them all");
+
+int isolate_exec_init(const int fds[ISOLATE_FDS_ - ISOLATE_FD_CONTROL], struct err *err)
+{
+	static char *const argv[] = {(char *)"cloche", (char *)"init", NULL};
+	static char *const environment[] = {NULL};
+	/* Init and the spawner must get a turn among however many that spin inside; commands start
+	 * at the ordinary priority again. Where this is refused, starting a command is slow under
+	 * load. */
+	(void)setpriority(PRIO_PROCESS, 0, OWN_NICE);
+	(void)umask(022);
+	(void)setsid(); /* fails only if we lead a session already, which is as good */
+	int r = place_fds(fds);
 	if (r < 0)
-		return r;
-	return fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0 ? -errno : 0;
+		return err_sys(err, -r, "place the descriptors of init");
+	/* If the keeper dies, so does everything inside: nobody would be left to keep the limits.
+	 */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return err_sys(err, errno, "tie init to its keeper");
+	(void)execveat(ISOLATE_FD_PROGRAM, "", argv, environment, AT_EMPTY_PATH);
+	return err_sys(err, errno, "execute the program inside");
 }
 
 /* The user namespace last: until here the child was root of the parent namespace, so the sandbox
  * owns neither its mounts, nor its network, nor its pid namespace. */
-static int enter_user_namespace(const struct slot *slot, int userns_fd)
+static int enter_user_namespace(const struct slot *slot)
 {
-	int r = ns_enter(userns_fd, CLONE_NEWUSER);
+	int r = ns_enter(ISOLATE_FD_USERNS, CLONE_NEWUSER);
 	if (r < 0)
 		return r;
 	bool has_range = slot->range_count > AGENT_ID;
@@ -110,40 +127,19 @@ static int enter_user_namespace(const struct slot *slot, int userns_fd)
 	return caps_limit(0);
 }
 
-int isolate_init(const struct slot *slot, int userns_fd, int control_fd, int spawn_fd,
-                 struct err *err)
+int isolate_init(const struct slot *slot, int keep_fd, struct err *err)
 {
+	const int keep[] = {0, 1, 2, ISOLATE_FD_CONTROL, ISOLATE_FD_SPAWN, keep_fd};
 	int r = set_rlimits(slot);
 	if (r < 0)
 		return err_sys(err, -r, "set resource limits");
-	/* Init and the spawner must get a turn among however many that spin inside; commands start
-	 * at the ordinary priority again. Where this is refused, starting a command is slow under
-	 * load. */
-	(void)setpriority(PRIO_PROCESS, 0, OWN_NICE);
-	(void)umask(022);
-	(void)setsid(); /* fails only if we lead a session already, which is as good */
-	/* fds first: the user namespace could not open /dev/null of the parent afterwards in all
-	 * cases. */
-	r = fcntl(userns_fd, F_DUPFD_CLOEXEC, 20);
-	int userns = r;
-	if (r >= 0)
-		r = enter_user_namespace(slot, userns);
+	r = enter_user_namespace(slot);
 	if (r < 0)
 		return err_sys(err, -r, "enter the user namespace");
 	r = caps_no_new_privs();
 	if (r >= 0)
-		r = place_fds(control_fd, spawn_fd, slot->program);
-	if (r < 0)
-		return err_sys(err, -r, "drop privileges");
-	/* If the keeper dies, so does everything inside: nobody would be left to keep the limits.
-	 */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		return err_sys(err, errno, "tie init to its keeper");
-	char *const argv[] = {(char *)"cloche", (char *)"init",
-	                      slot->is_parked ? (char *)"parked" : NULL, NULL};
-	static char *const environment[] = {NULL};
-	(void)execveat(PROGRAM_FD, "", argv, environment, AT_EMPTY_PATH);
-	return err_sys(err, errno, "execute the program inside");
+		r = caps_close_fds_except(keep, ARRAY_LEN(keep));
+	return r < 0 ? err_sys(err, -r, "drop privileges") : 0;
 }
 
 /* An empty read-only tmpfs as root: a keeper that is taken over finds no file at all. */
@@ -181,11 +177,6 @@ int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, s
 	int r = empty_root();
 	if (r < 0)
 		return err_sys(err, -r, "empty the keeper's root");
-	r = uplink_leave();
-	if (r >= 0)
-		r = ns_unshare(CLONE_NEWIPC | CLONE_NEWUTS);
-	if (r < 0)
-		return err_sys(err, -r, "leave the network");
 	r = caps_no_new_privs();
 	if (r >= 0)
 		r = wall_off(rules,

@@ -9,12 +9,28 @@
 #include "keeper/slot.h"
 #include "os/landlock.h"
 
-/* In the child, after rootfs_enter: enters the user namespace, sheds capabilities, executes the
- * program inside as `init` with fds 3 (control) and 4 (spawn). Returns only on failure. */
-int isolate_init(const struct slot *slot, int userns_fd, int control_fd, int spawn_fd,
-                 struct err *err) NODISCARD;
-/* In the keeper, when the sandbox stands: empty network namespace, empty root, own uid, no
- * capability, Landlock with these rules (they name what the open folders may be used for: without
- * them ".." would lead from each to the host), seccomp. */
+/* What init is handed by whoever executes it, besides its own two (init/init.h). */
+enum isolate_fd {
+	ISOLATE_FD_CONTROL = 3,
+	ISOLATE_FD_SPAWN,
+	ISOLATE_FD_USERNS,
+	ISOLATE_FD_SCRATCH,
+	ISOLATE_FD_DISK,
+	ISOLATE_FD_PROGRAM,
+	ISOLATE_FD_GUEST,
+	ISOLATE_FD_DENIALS,
+	ISOLATE_FDS_,
+};
+
+/* In the child, after rootfs_ground: executes the program inside as `init` with these fds, by their
+ * numbers less 3, and all its privileges: a clean address space in which nothing of the broker's is
+ * left. Returns only on failure. */
+int isolate_exec_init(const int fds[ISOLATE_FDS_ - ISOLATE_FD_CONTROL], struct err *err) NODISCARD;
+/* In init and in its spawner, after rootfs_enter: enters the user namespace (ISOLATE_FD_USERNS),
+ * sheds what it does not need, and every fd but 0 to 4 and `keep_fd`. */
+int isolate_init(const struct slot *slot, int keep_fd, struct err *err) NODISCARD;
+/* In the keeper, when it has left the network and the sandbox gets its root: empty root, own uid,
+ * no capability, Landlock with these rules (they name what the open folders may be used for:
+ * without them ".." would lead from each to the host), seccomp. */
 int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, size_t count,
                    struct err *err) NODISCARD;

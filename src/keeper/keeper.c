@@ -338,7 +338,15 @@ static void report(struct keeper *keeper, const struct err *err)
 		wire_put_str(&out, FIELD_MECHANISM, keeper->launch.mechanisms[i]);
 	/* A broker that died meanwhile finds us by our identity file. */
 	(void)!wire_send(keeper->slot.result, &out);
-	fd_closep(&keeper->slot.result);
+	if (err || !keeper->slot.is_blank)
+		fd_closep(&keeper->slot.result);
+}
+
+/* Without its broker a blank one ends: it has every privilege and nobody's trust yet. */
+static bool wait_blank(struct keeper *keeper, struct err *err)
+{
+	report(keeper, NULL);
+	return launch_await(&keeper->launch, err);
 }
 
 static int prepare_loop(struct keeper *keeper)
@@ -444,7 +452,13 @@ int keeper_run(struct wire_msg *msg)
 	if (r >= 0 && loop_new(&keeper.loop) < 0)
 		r = err_set(&err, ERR_UNAVAILABLE, "start the sandbox (loop): out of memory");
 	if (r >= 0)
-		r = launch_run(&keeper.launch, &err);
+		r = launch_ground(&keeper.launch, &err);
+	if (r >= 0 && keeper.slot.is_blank && !wait_blank(&keeper, &err)) {
+		keeper_done(&keeper);
+		return 0;
+	}
+	if (r >= 0)
+		r = launch_finish(&keeper.launch, &err);
 	int status = 1;
 	if (r < 0) {
 		report(&keeper, &err);

@@ -6,6 +6,11 @@
  * The cgroup dance: on v1 moving a process into a group waits for a grace period of the kernel, but
  * a child is born in its parent's group for nothing. So the keeper goes into `work` itself, gives
  * birth to init (and init to its spawner) there, and then moves init and itself out.
+ *
+ * Every sandbox is made in two halves, of which only the second knows its image, and init has done
+ * its exec in the first. A blank one waits in between, with all its privileges and without having
+ * seen a byte of anybody's; the others go on at once. So one that waited ends as exactly what one
+ * is that did not.
  */
 #include "keeper/launch.h"
 
@@ -209,11 +214,12 @@ static int step_disk(struct launch *launch, struct err *err)
 	return 0;
 }
 
-static int step_sources(struct launch *launch, struct err *err)
+static int step_files(struct launch *launch, struct err *err)
 {
 	launch->rootfs = (struct rootfs){.slot = launch->slot,
 	                                 .userns_fd = launch->userns,
-	                                 .can_idmap = launch->is_real_root};
+	                                 .can_idmap = launch->is_real_root,
+	                                 .scratch_fd = -1};
 	return rootfs_prepare(&launch->rootfs, err);
 }
 
@@ -255,12 +261,13 @@ static int step_network(struct launch *launch, struct err *err)
 /* The child: everything from here to exec. Reports a failure over the control socket. */
 static int become_init(struct launch *launch, struct err *err)
 {
-	if (rootfs_enter(&launch->rootfs, err) < 0)
+	struct rootfs *rootfs = &launch->rootfs;
+	if (rootfs_ground(rootfs, err) < 0)
 		return -1;
-	if (sethostname(launch->slot->hostname, strlen(launch->slot->hostname)) < 0)
-		return err_sys(err, errno, "set the hostname");
-	return isolate_init(launch->slot, launch->userns, launch->control[1], launch->spawn[1],
-	                    err);
+	const int fds[] = {launch->control[1], launch->spawn[1],  launch->userns,
+	                   rootfs->scratch_fd, rootfs->disk_fd,   launch->slot->program,
+	                   rootfs->guest_fd,   rootfs->denials_fd};
+	return isolate_exec_init(fds, err);
 }
 
 static NORETURN void child(struct launch *launch)
@@ -313,19 +320,15 @@ static int wait_message(int sock, uint8_t *bytes, struct wire_msg *ret, struct e
 	return 0;
 }
 
-static int step_ready(struct launch *launch, struct err *err)
+/* Executed, and its spawner forked: where it is now both stay. */
+static int step_waits(struct launch *launch, struct err *err)
 {
 	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	struct wire_msg msg;
 	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
 		return -1;
-	size_t at = 0;
-	const char *mechanism;
-	while ((mechanism = wire_next_str(&msg, FIELD_MECHANISM, &at)) != NULL)
-		note(launch, "%s", mechanism);
 	wire_msg_done(&msg);
-	/* A parked one is entered once more, by whoever binds it. */
-	return launch->slot->is_parked ? record_process(launch, "init", launch->init_pid, err) : 0;
+	return 0;
 }
 
 static int step_move(struct launch *launch, struct err *err)
@@ -341,6 +344,81 @@ static int step_move(struct launch *launch, struct err *err)
 	return r < 0 ? err_sys(err, -r, "place init and keeper in their cgroups") : 0;
 }
 
+/* Nothing here needs the sandbox's network, nor anybody's names. */
+static int step_leave(struct launch *launch, struct err *err)
+{
+	int r = uplink_leave();
+	if (r >= 0)
+		r = ns_unshare(CLONE_NEWIPC | CLONE_NEWUTS);
+	return r < 0 ? err_sys(err, -r, "leave the network") : 0;
+}
+
+/* --- the second half --- */
+
+bool launch_await(struct launch *launch, struct err *err)
+{
+	struct slot *slot = launch->slot;
+	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+	struct wire_msg msg;
+	struct pollfd fds[] = {{.fd = slot->result, .events = POLLIN},
+	                       {.fd = launch->init_pidfd, .events = POLLIN}};
+	while (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno == EINTR)
+		;
+	if (fds[1].revents || wire_recv(slot->result, bytes, LIMIT_WIRE_BYTES, &msg) <= 0)
+		return false;
+	launch->made = slot->disk;
+	launch->is_changed = true;
+	if (slot_parse_rest(&msg, slot, err) < 0)
+		(void)err_wrap(err, "start the sandbox (slot)"); /* launch_finish says it */
+	wire_msg_done(&msg);
+	return true;
+}
+
+/* A blank one was made for the usual limits, and what is missing here was said already. */
+static int step_limits(struct launch *launch, struct err *err)
+{
+	struct slot *slot = launch->slot;
+	if (!launch->is_changed)
+		return 0;
+	struct disk_spec wanted = slot->disk;
+	slot->disk = launch->made;
+	if (launch->layout.version == 0 || !launch->layout.has[CGROUP_PIDS])
+		slot->nproc = slot->limits.pids;
+	int r = launch->layout.version == 0 ? 0 : cgroup_set_limits(&launch->cgroup, &slot->limits);
+	if (r < 0)
+		return err_sys(err, -r, "set the limits of the cgroup");
+	wanted.bytes = slot_disk_bytes(slot->disk.backend, wanted.bytes, slot->limits.memory);
+	if (wanted.backend != slot->disk.backend)
+		return err_set(err, ERR_CONFLICT, "its disk is of another kind");
+	if (wanted.bytes == slot->disk.bytes && wanted.inodes == slot->disk.inodes)
+		return 0;
+	slot->disk.bytes = wanted.bytes;
+	slot->disk.inodes = wanted.inodes;
+	r = disk_resize(&slot->disk, launch->rootfs.disk_fd);
+	return r < 0 ? err_sys(err, -r, "set the limit of the disk (%s)",
+	                       disk_name(slot->disk.backend))
+	             : 0;
+}
+
+static int step_sources(struct launch *launch, struct err *err)
+{
+	return rootfs_take(&launch->rootfs, err);
+}
+
+static int step_tell(struct launch *launch, struct err *err)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_SLOT, 0);
+	slot_put_rest(launch->slot, &out);
+	wire_put_u64(&out, FIELD_MORE, launch->is_changed);
+	int r = wire_send(launch->control[0], &out);
+	if (r < 0)
+		return err_sys(err, -r, "tell init what it is");
+	/* A parked one is entered once more, by whoever binds it. */
+	return launch->slot->is_parked ? record_process(launch, "init", launch->init_pid, err) : 0;
+}
+
+/* While init builds. */
 static int step_isolate(struct launch *launch, struct err *err)
 {
 	struct landlock_rule rules[2 + CGROUP_CONTROLLERS_] = {
@@ -361,15 +439,36 @@ static int step_isolate(struct launch *launch, struct err *err)
 	return isolate_keeper(launch->slot, rules, count, err);
 }
 
-static const struct {
+static int step_ready(struct launch *launch, struct err *err)
+{
+	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+	struct wire_msg msg;
+	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
+		return -1;
+	size_t at = 0;
+	const char *mechanism;
+	while ((mechanism = wire_next_str(&msg, FIELD_MECHANISM, &at)) != NULL)
+		note(launch, "%s", mechanism);
+	wire_msg_done(&msg);
+	return 0;
+}
+
+struct step {
 	const char *name;
 	int (*run)(struct launch *launch, struct err *err);
-} steps[] = {
-	{"identity", step_identity}, {"cgroup", step_cgroup},   {"landlock", step_landlock},
-	{"disk", step_disk},         {"output", step_output},   {"socket", step_socket},
-	{"userns", step_userns},     {"sources", step_sources}, {"sockets", step_sockets},
-	{"network", step_network},   {"clone", step_clone},     {"ready", step_ready},
-	{"move", step_move},         {"isolate", step_isolate},
+};
+
+static const struct step ground[] = {
+	{"identity", step_identity}, {"cgroup", step_cgroup}, {"landlock", step_landlock},
+	{"output", step_output},     {"socket", step_socket}, {"userns", step_userns},
+	{"disk", step_disk},         {"files", step_files},   {"sockets", step_sockets},
+	{"network", step_network},   {"clone", step_clone},   {"init", step_waits},
+	{"cgroups", step_move},      {"leave", step_leave},
+};
+
+static const struct step rest[] = {
+	{"limits", step_limits},   {"sources", step_sources}, {"tell", step_tell},
+	{"isolate", step_isolate}, {"ready", step_ready},
 };
 
 void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout)
@@ -404,12 +503,22 @@ void launch_done(struct launch *launch)
 	cgroup_close_door(&launch->work_door);
 }
 
-int launch_run(struct launch *launch, struct err *err)
+static int run_steps(struct launch *launch, const struct step *steps, size_t count, struct err *err)
 {
-	launch->is_real_root = ns_is_initial_user();
-	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (steps[i].run(launch, err) < 0)
 			return err_wrap(err, "start the sandbox (%s)", steps[i].name);
 	}
 	return 0;
+}
+
+int launch_ground(struct launch *launch, struct err *err)
+{
+	launch->is_real_root = ns_is_initial_user();
+	return run_steps(launch, ground, ARRAY_LEN(ground), err);
+}
+
+int launch_finish(struct launch *launch, struct err *err)
+{
+	return err->code != ERR_OK ? -1 : run_steps(launch, rest, ARRAY_LEN(rest), err);
 }

@@ -31,11 +31,17 @@ struct launch {
 	struct uplink uplink;     /* kept: what leaves comes here */
 	pid_t init_pid;
 	int init_pidfd;
+	struct disk_spec made;                  /* of a blank one: the disk it has */
+	bool is_changed;                        /* it was made for other limits */
 	char mechanisms[LAUNCH_MECHANISMS][64]; /* name=value, what is in force */
 	size_t mechanism_count;
 };
 
 void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout);
 void launch_done(struct launch *launch);
-/* All steps; on success the caller is unprivileged and the workload may start. */
-int launch_run(struct launch *launch, struct err *err) NODISCARD;
+/* The steps that need no image: processes, namespaces, cgroups, disk. May lie there for long. */
+int launch_ground(struct launch *launch, struct err *err) NODISCARD;
+/* Waits for what a blank one shall be. False: nobody wants it any more. */
+bool launch_await(struct launch *launch, struct err *err) NODISCARD;
+/* The other steps; on success the caller is unprivileged and the workload may start. */
+int launch_finish(struct launch *launch, struct err *err) NODISCARD;

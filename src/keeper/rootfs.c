@@ -2,9 +2,10 @@
  * Order in the child, and why:
  *  1. a scratch tmpfs over /sys (a directory that exists everywhere and that nothing here needs):
  *     overlay wants its layers attached in this namespace, and the scratch goes with the old root.
- *  2. layers, disk, overlay.
- *  3. inside the overlay: /usr of the host where asked, /proc, /dev, the program, granted mounts.
- *  4. pivot_root, old root detached: the host's tree is no longer reachable by any path.
+ *  2. disk, /proc and /dev, which are the same for every image.
+ *  3. layers, overlay.
+ *  4. inside the overlay: /usr of the host where asked, the above, the program, granted mounts.
+ *  5. pivot_root, old root detached: the host's tree is no longer reachable by any path.
  */
 #include "keeper/rootfs.h"
 
@@ -25,6 +26,9 @@
 #include "os/path.h"
 
 enum { AGENT_ID = 1000 };
+
+/* Mounted in the scratch before there is a root. */
+static const char *const ready[] = {"proc", "dev"};
 
 /* A new mount on the directory `name` below dir_fd, which is made first. */
 static int attach_new(int mount_fd, int dir_fd, const char *name)
@@ -174,24 +178,28 @@ static int prepare_disk(struct rootfs *rootfs, struct err *err)
 	return r < 0 ? err_sys(err, -r, "prepare the disk (%s)", disk_name(slot->disk.backend)) : 0;
 }
 
+enum { SEALED = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV };
+
 int rootfs_prepare(struct rootfs *rootfs, struct err *err)
 {
-	struct slot *slot = rootfs->slot;
-	enum mount_flags sealed = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV;
 	rootfs->disk_fd = -1;
 	rootfs->dev_fd = procdev_take_dev();
+	int r = detach(&rootfs->slot->program, (enum mount_flags)SEALED, -1);
+	if (r < 0)
+		return err_sys(err, -r, "take the program inside");
+	return prepare_disk(rootfs, err);
+}
+
+int rootfs_take(struct rootfs *rootfs, struct err *err)
+{
+	struct slot *slot = rootfs->slot;
 	for (size_t i = 0; i < slot->layer_count; i++) {
-		int r = detach(&slot->layers[i], sealed,
+		int r = detach(&slot->layers[i], (enum mount_flags)SEALED,
 		               rootfs->can_idmap ? rootfs->userns_fd : -1);
 		if (r < 0)
 			return err_sys(err, -r, "take layer %zu of the image", i);
 	}
-	if (rootfs_take_mounts(slot, rootfs->can_idmap, err) < 0)
-		return -1;
-	int r = detach(&slot->program, sealed, -1);
-	if (r < 0)
-		return err_sys(err, -r, "take the program inside");
-	return prepare_disk(rootfs, err);
+	return rootfs_take_mounts(slot, rootfs->can_idmap, err);
 }
 
 /* --- in the child --- */
@@ -228,7 +236,7 @@ static int become_outside_root(void)
 	return caps_raise_permitted(0);
 }
 
-/* Layer i as scratch/l<i>, the disk as scratch/disk. */
+/* Layer i as scratch/l<i>. */
 static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *err)
 {
 	for (size_t i = 0; i < rootfs->slot->layer_count; i++) {
@@ -238,8 +246,7 @@ static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *e
 		if (r < 0)
 			return err_sys(err, -r, "mount layer %zu of the image", i);
 	}
-	int r = attach_new(rootfs->disk_fd, scratch, "disk");
-	return r < 0 ? err_sys(err, -r, "mount the disk") : 0;
+	return 0;
 }
 
 static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *err)
@@ -255,10 +262,6 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
 	if (r >= 0)
 		r = rootfs_become_inside_root(rootfs->slot);
-	if (r >= 0)
-		r = free_spare(rootfs);
-	if (r >= 0)
-		r = make_upper(rootfs->disk_fd);
 	if (r >= 0)
 		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
 	if (r >= 0)
@@ -307,6 +310,19 @@ int rootfs_attach_mounts(const struct slot *slot, int root, struct err *err)
 	return 0;
 }
 
+/* What rootfs_ground made, to its place. */
+static int move_ready(int scratch, int root)
+{
+	for (size_t i = 0; i < ARRAY_LEN(ready); i++) {
+		auto_close int from = path_open_plain(scratch, ready[i], O_PATH | O_DIRECTORY, 0);
+		auto_close int to = path_open_plain(root, ready[i], O_PATH | O_DIRECTORY, 0);
+		int r = from < 0 ? from : to < 0 ? to : mount_attach_fd(from, to);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 /* Everything below the new root. */
 static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 {
@@ -316,9 +332,10 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 		return -1;
 	if (inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
 		return -1;
-	if (procdev_attach(root, rootfs->dev_fd, rootfs->slot->limits.memory, err) < 0)
-		return -1;
-	int r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
+	int r = move_ready(rootfs->scratch_fd, root);
+	if (r < 0)
+		return err_sys(err, -r, "move /proc and /dev");
+	r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
 	if (r < 0)
 		return err_sys(err, -r, "bind the program inside");
 	r = attach_mount(rootfs->guest_fd, root, "/run/cloche/api.sock");
@@ -330,25 +347,65 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	return rootfs_attach_mounts(rootfs->slot, root, err);
 }
 
-int rootfs_enter(const struct rootfs *rootfs, struct err *err)
+/* As root of the sandbox towards files, which is whose they are to be. */
+static int lay_ground(struct rootfs *rootfs, struct err *err)
 {
-	auto_close int scratch = -1;
-	auto_close int root = -1;
-	int r = mount_make_private();
+	int r = attach_new(rootfs->disk_fd, rootfs->scratch_fd, "disk");
+	if (r >= 0)
+		r = rootfs_become_inside_root(rootfs->slot);
+	if (r >= 0)
+		r = free_spare(rootfs);
+	if (r >= 0)
+		r = make_upper(rootfs->disk_fd);
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(ready); i++)
+		r = mkdirat(rootfs->scratch_fd, ready[i], 0755) < 0 ? -errno : 0;
 	if (r < 0)
-		return err_sys(err, -r, "make the mounts private");
-	if (make_scratch(&scratch, err) < 0 || attach_layers(rootfs, scratch, err) < 0 ||
-	    mount_overlay(rootfs, scratch, err) < 0)
+		return err_sys(err, -r, "mount the disk");
+	if (procdev_attach(rootfs->scratch_fd, rootfs->dev_fd, rootfs->slot->limits.memory, err) <
+	    0)
 		return -1;
-	root = openat(scratch, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return err_sys(err, errno, "open the new root");
+	r = become_outside_root();
+	return r < 0 ? err_sys(err, -r, "become root again") : 0;
+}
+
+int rootfs_ground(struct rootfs *rootfs, struct err *err)
+{
+	/* Slave: nothing of ours is seen outside, but a disk that the host unmounts is not kept
+	 * busy here. */
+	int r = mount_make_slave();
+	if (r < 0)
+		return err_sys(err, -r, "keep the mounts to itself");
+	if (make_scratch(&rootfs->scratch_fd, err) < 0)
+		return -1;
+	return lay_ground(rootfs, err);
+}
+
+static int finish_root(const struct rootfs *rootfs, int root, uint64_t shm_memory, struct err *err)
+{
 	if (fill_root(rootfs, root, err) < 0)
 		return -1;
 	if (rootfs->slot->disk.backend != DISK_TMPFS)
 		keep_spare(rootfs->disk_fd);
+	int r = shm_memory ? procdev_resize_shm(root, shm_memory) : 0;
+	if (r < 0)
+		return err_sys(err, -r, "set the size of /dev/shm");
 	r = become_outside_root();
 	if (r >= 0)
 		r = mount_pivot(root);
 	return r < 0 ? err_sys(err, -r, "switch to the new root") : 0;
+}
+
+int rootfs_enter(const struct rootfs *rootfs, uint64_t shm_memory, struct err *err)
+{
+	int r = mount_make_private();
+	if (r < 0)
+		return err_sys(err, -r, "make the mounts private");
+	if (attach_layers(rootfs, rootfs->scratch_fd, err) < 0 ||
+	    mount_overlay(rootfs, rootfs->scratch_fd, err) < 0)
+		return -1;
+	auto_close int root =
+		openat(rootfs->scratch_fd, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return err_sys(err, errno, "open the new root");
+	return finish_root(rootfs, root, shm_memory, err);
 }

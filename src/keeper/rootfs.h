@@ -1,11 +1,12 @@
 /*
- * The file system a sandbox sees, in two parts. rootfs_prepare runs in the keeper, in whose mount
- * namespace the fds of layers and grants were opened: it turns each into a detached mount with its
- * final flags and id map. rootfs_enter runs in the child that becomes init: root of the parent user
- * namespace, pid 1 of the new pid namespace, in a mount namespace of its own. Every target is
- * opened beneath the new root by fd, so a link in the image cannot aim a mount elsewhere
- * (CVE-2021-30465, CVE-2025-31133). Leaves the child pivoted, with nothing of the host mounted but
- * what was granted.
+ * The file system a sandbox sees, in four parts. rootfs_prepare and rootfs_take run in the keeper,
+ * in whose mount namespace the fds of layers and grants were opened: they turn each into a detached
+ * mount with its final flags and id map. rootfs_ground and rootfs_enter run in the child that
+ * becomes init: root of the parent user namespace, pid 1 of the new pid namespace, in a mount
+ * namespace of its own. The first of each pair needs no image, and may be done long before one is
+ * known. Every target is opened beneath the new root by fd, so a link in the image cannot aim a
+ * mount elsewhere (CVE-2021-30465, CVE-2025-31133). Leaves the child pivoted, with nothing of the
+ * host mounted but what was granted.
  */
 #pragma once
 
@@ -20,18 +21,26 @@ struct rootfs {
 	int disk_fd;       /* detached mount that holds upper/ and work/; owned by the caller */
 	bool is_disk_idmapped;
 	int dev_fd;     /* detached; -1: none at hand. Owned by the caller */
+	int scratch_fd; /* from rootfs_ground; owned by the caller */
 	int guest_fd;   /* the socket of the API, detached; owned by the caller */
 	int denials_fd; /* the file of denials, detached; owned by the caller */
 };
 
 /* What a disk that lasts starts with, made in an empty directory. */
 int rootfs_fill_disk(int dir_fd) NODISCARD;
+/* The disk, /dev, the program; nothing of the image. */
 int rootfs_prepare(struct rootfs *rootfs, struct err *err) NODISCARD;
+/* Layers and granted folders. */
+int rootfs_take(struct rootfs *rootfs, struct err *err) NODISCARD;
 /* Parts of both, for one that is bound after it was built. The first turns the fds of granted
  * folders into detached mounts, in the namespace they were opened in; the second makes this process
  * root of the sandbox towards files; the third attaches them below the root. */
 int rootfs_take_mounts(struct slot *slot, bool can_idmap, struct err *err) NODISCARD;
 int rootfs_become_inside_root(const struct slot *slot) NODISCARD;
 int rootfs_attach_mounts(const struct slot *slot, int root, struct err *err) NODISCARD;
-/* Builds and pivots. On return cwd is "/" of the sandbox. */
-int rootfs_enter(const struct rootfs *rootfs, struct err *err) NODISCARD;
+/* Scratch, disk, /proc and /dev, in the child. What the host mounts and unmounts meanwhile is
+ * followed until rootfs_enter. */
+int rootfs_ground(struct rootfs *rootfs, struct err *err) NODISCARD;
+/* Builds on it and pivots. shm_memory: the limit /dev/shm is to have, 0: it has it. On return cwd
+ * is "/" of the sandbox. */
+int rootfs_enter(const struct rootfs *rootfs, uint64_t shm_memory, struct err *err) NODISCARD;

@@ -14,23 +14,34 @@ static void take_mounts(struct wire_msg *msg, size_t first, size_t count, struct
 		slot->mounts[slot->mount_count++].fd = wire_take_fd(msg, first + i);
 }
 
-static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err)
+/* Layers and then mounts, from this fd on. */
+static int take_layers(struct wire_msg *msg, size_t first, struct slot *slot, struct err *err)
 {
 	size_t layers = wire_count(msg, FIELD_LAYER);
 	size_t mounts = wire_count(msg, FIELD_MOUNT);
-	if (layers == 0 || layers > LIMIT_LAYERS || mounts > LIMIT_MOUNTS ||
-	    msg->fd_count != KEEPER_FD_LAYERS + layers + mounts)
+	if ((layers == 0 && !slot->is_blank) || layers > LIMIT_LAYERS || mounts > LIMIT_MOUNTS ||
+	    msg->fd_count != first + layers + mounts)
 		return err_set(err, ERR_PROTOCOL, "slot: %zu layers and %zu mounts with %zu fds",
 		               layers, mounts, msg->fd_count);
+	for (size_t i = 0; i < layers; i++)
+		slot->layers[slot->layer_count++] = wire_take_fd(msg, first + i);
+	take_mounts(msg, first + layers, mounts, slot);
+	size_t at = 0;
+	const char *lowest = wire_next_str(msg, FIELD_LAYER, &at);
+	slot->is_host_image = lowest && str_eq(lowest, "host");
+	return 0;
+}
+
+static int take_sources(struct wire_msg *msg, struct slot *slot, struct err *err)
+{
+	if (take_layers(msg, KEEPER_FD_LAYERS, slot, err) < 0)
+		return -1;
 	slot->result = wire_take_fd(msg, KEEPER_FD_RESULT);
 	slot->sandbox_dir = wire_take_fd(msg, KEEPER_FD_SANDBOX);
 	slot->run_dir = wire_take_fd(msg, KEEPER_FD_RUN);
 	slot->program = wire_take_fd(msg, KEEPER_FD_PROGRAM);
 	slot->templates = wire_take_fd(msg, KEEPER_FD_TEMPLATES);
 	slot->dialer = wire_take_fd(msg, KEEPER_FD_DIALER);
-	for (size_t i = 0; i < layers; i++)
-		slot->layers[slot->layer_count++] = wire_take_fd(msg, KEEPER_FD_LAYERS + i);
-	take_mounts(msg, KEEPER_FD_LAYERS + layers, mounts, slot);
 	return 0;
 }
 
@@ -84,7 +95,7 @@ static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 		.loop_template_fd = -1,
 	};
 	slot->nofile = wire_u64(msg, FIELD_NOFILE, 4096);
-	slot->nproc = UINT64_MAX;
+	slot->nproc = wire_u64(msg, FIELD_NPROC, UINT64_MAX);
 	slot->output_rate = wire_u64(msg, FIELD_OUTPUT_RATE, UINT64_MAX);
 	slot->deadline_ms = wire_u64(msg, FIELD_DEADLINE_MS, 0);
 }
@@ -109,41 +120,76 @@ static int parse_hostname(const struct wire_msg *msg, const char *otherwise, str
 	return 0;
 }
 
+void slot_init(struct slot *slot)
+{
+	*slot = (struct slot){.result = -1,
+	                      .sandbox_dir = -1,
+	                      .run_dir = -1,
+	                      .program = -1,
+	                      .templates = -1,
+	                      .dialer = -1};
+	slot->disk.loop_template_fd = -1;
+}
+
+static int parse_wishes(const struct wire_msg *msg, struct slot *slot, struct err *err)
+{
+	if (parse_identity(msg, slot, err) < 0 || parse_hostname(msg, "cloche", slot, err) < 0)
+		return -1;
+	slot->degraded = wire_u64(msg, FIELD_DEGRADED, 0) != 0;
+	slot->is_parked = wire_u64(msg, FIELD_PARKED, 0) == 1;
+	parse_limits(msg, slot);
+	if (!disk_parse(wire_str(msg, FIELD_DISK_BACKEND, "auto"), &slot->disk.backend))
+		return err_set(err, ERR_INVALID, "unknown disk backend '%s'",
+		               wire_str(msg, FIELD_DISK_BACKEND, ""));
+	return parse_mounts(msg, slot, err);
+}
+
 int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err)
 {
-	*ret = (struct slot){.result = -1,
-	                     .sandbox_dir = -1,
-	                     .run_dir = -1,
-	                     .program = -1,
-	                     .templates = -1,
-	                     .dialer = -1};
+	slot_init(ret);
+	ret->is_blank = wire_u64(msg, FIELD_PARKED, 0) == 2;
 	if (take_sources(msg, ret, err) < 0)
-		return -1;
-	if (parse_identity(msg, ret, err) < 0 || parse_hostname(msg, "cloche", ret, err) < 0)
 		return -1;
 	ret->daemon_uid = (uid_t)wire_u64(msg, FIELD_DAEMON_UID, 0);
 	ret->daemon_gid = (gid_t)wire_u64(msg, FIELD_DAEMON_GID, 0);
-	ret->degraded = wire_u64(msg, FIELD_DEGRADED, 0) != 0;
-	ret->is_parked = wire_u64(msg, FIELD_PARKED, 0) != 0;
-	size_t at = 0;
-	ret->is_host_image = str_eq(wire_next_str(msg, FIELD_LAYER, &at), "host");
-	parse_limits(msg, ret);
-	if (!disk_parse(wire_str(msg, FIELD_DISK_BACKEND, "auto"), &ret->disk.backend))
-		return err_set(err, ERR_INVALID, "unknown disk backend '%s'",
-		               wire_str(msg, FIELD_DISK_BACKEND, ""));
-	return parse_mounts(msg, ret, err);
+	return parse_wishes(msg, ret, err);
+}
+
+int slot_parse_rest(struct wire_msg *msg, struct slot *slot, struct err *err)
+{
+	slot->is_blank = false;
+	return take_layers(msg, 0, slot, err) < 0 ? -1 : parse_wishes(msg, slot, err);
+}
+
+void slot_put_rest(const struct slot *slot, struct wire_out *out)
+{
+	wire_put_str(out, FIELD_SANDBOX, slot->id);
+	wire_put_str(out, FIELD_HOSTNAME, slot->hostname);
+	wire_put_u64(out, FIELD_RANGE_BASE, slot->range_base);
+	wire_put_u64(out, FIELD_RANGE_COUNT, slot->range_count);
+	wire_put_u64(out, FIELD_KEEPER_UID, slot->keeper_uid);
+	wire_put_str(out, FIELD_DISK_BACKEND, disk_name(slot->disk.backend));
+	wire_put_u64(out, FIELD_MEMORY, slot->limits.memory);
+	wire_put_u64(out, FIELD_NOFILE, slot->nofile);
+	wire_put_u64(out, FIELD_NPROC, slot->nproc);
+	wire_put_u64(out, FIELD_PARKED, slot->is_parked);
+	for (size_t i = 0; i < slot->layer_count; i++) {
+		wire_put_str(out, FIELD_LAYER, i == 0 && slot->is_host_image ? "host" : "other");
+		wire_put_fd(out, slot->layers[i]);
+	}
+	for (size_t i = 0; i < slot->mount_count; i++) {
+		char text[LIMIT_PATH_LEN + 8];
+		(void)snprintf(text, sizeof(text), "-\t%s\t%s", slot->mounts[i].target,
+		               slot->mounts[i].read_only ? "ro" : "rw"); /* fits */
+		wire_put_str(out, FIELD_MOUNT, text);
+		wire_put_fd(out, slot->mounts[i].fd);
+	}
 }
 
 int slot_parse_bind(struct wire_msg *msg, struct slot *ret, struct err *err)
 {
 	size_t mounts = wire_count(msg, FIELD_MOUNT);
-	*ret = (struct slot){.result = -1,
-	                     .sandbox_dir = -1,
-	                     .run_dir = -1,
-	                     .program = -1,
-	                     .templates = -1,
-	                     .dialer = -1};
-	ret->disk.loop_template_fd = -1;
+	slot_init(ret);
 	if (mounts > LIMIT_MOUNTS || msg->fd_count != KEEPER_FD_BIND_MOUNTS + mounts)
 		return err_set(err, ERR_PROTOCOL, "bind: %zu mounts with %zu fds", mounts,
 		               msg->fd_count);

@@ -28,6 +28,7 @@ struct slot {
 	gid_t daemon_gid;
 	bool degraded;
 	bool is_parked; /* waits for K_CLAIM before its first command */
+	bool is_blank;  /* waits for slot_parse_rest before it has an image */
 	bool is_host_image;
 	struct cgroup_limits limits;
 	struct disk_spec disk;
@@ -42,9 +43,14 @@ struct slot {
 	size_t mount_count;
 };
 
+void slot_init(struct slot *slot); /* all fds -1 */
 /* Takes the fds out of msg. On failure slot_done is still to be called. */
 int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err) NODISCARD;
 void slot_done(struct slot *slot);
+/* What a blank one is still to be told: all but what slot_parse took as fds, and layers and mounts.
+ * Also as init gets it (slot_put_rest). */
+int slot_parse_rest(struct wire_msg *msg, struct slot *slot, struct err *err) NODISCARD;
+void slot_put_rest(const struct slot *slot, struct wire_out *out);
 /* As slot_parse, from a BIND message: limits are 0 and the hostname is empty where nothing changes.
  */
 int slot_parse_bind(struct wire_msg *msg, struct slot *ret, struct err *err) NODISCARD;

@@ -278,7 +278,7 @@ static int read_profile_key(struct profile *profile, const struct config_place *
 	return 0;
 }
 
-enum { DEFAULT_POOL = 8 };
+enum { DEFAULT_POOL = 8, DEFAULT_BLANKS = 2 };
 
 static void profile_init(struct profile *profile, const char *name)
 {
@@ -328,11 +328,28 @@ static int read_profile(struct config *config, struct config_place *place, const
 	return 0;
 }
 
+/* A key of [sandboxes] itself. 1: it was none. */
+static int read_sandboxes_key(struct config *config, const struct toml *node, struct err *err)
+{
+#define SANDBOXES_KEY(name, kind, field, value, about)                                             \
+	if (str_eq(node->key, name))                                                               \
+		return read_##kind(&config->field, node, err);
+#include "model/config.def"
+#undef SANDBOXES_KEY
+	return 1;
+}
+
 static int read_profiles(struct config *config, struct config_place *place,
                          const struct toml *table, struct err *err)
 {
 	for (const struct toml *node = table->child; node != NULL; node = node->next) {
-		if (read_profile(config, place, node, err) < 0)
+		int r = node->kind == TOML_TABLE ? 1 : read_sandboxes_key(config, node, err);
+
+		if (r < 0) {
+			place->section = "[sandboxes]";
+			return config_blame(place, node->line, err);
+		}
+		if (r > 0 && read_profile(config, place, node, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -386,6 +403,7 @@ void config_init(struct config *config)
 	config_llm_init(config);
 	/* Only this one has a stock unasked: others may be many, and seldom used. */
 	enter_profile(config, "default")->pool = DEFAULT_POOL;
+	config->blanks = DEFAULT_BLANKS;
 }
 
 void config_done(struct config *config)

@@ -69,6 +69,7 @@ struct config {
 	enum log_level log_level;
 	struct profile *profiles; /* "default" is always there, first */
 	size_t profile_count;
+	uint64_t blanks; /* sandboxes kept ready without an image; 0: none */
 	struct environment **environments;
 	size_t environment_count;
 	struct config_server server;

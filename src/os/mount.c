@@ -44,6 +44,11 @@ int mount_make_private(void)
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
 }
 
+int mount_make_slave(void)
+{
+	return mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ? -errno : 0;
+}
+
 static int set_string(int fs_fd, const char *key, const char *value)
 {
 	return sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, key, value, 0) < 0 ? -errno : 0;

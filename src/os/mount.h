@@ -16,6 +16,8 @@ enum mount_flags {
 
 /* Makes every mount of this namespace private (MS_REC | MS_PRIVATE on "/"). */
 int mount_make_private(void) NODISCARD;
+/* As that, but what is mounted and unmounted outside still arrives (MS_SLAVE). */
+int mount_make_slave(void) NODISCARD;
 /* A new, unattached file system: type "tmpfs", "proc", "devpts", "overlay", "ext4". options is a
  * comma-separated list given by fsconfig ("size=1m,mode=755"). The result is a mount fd. A lowerdir
  * list of more than 255 bytes needs Linux 6.7 (-EINVAL before): keep it short by naming layers

@@ -1,6 +1,7 @@
 /*
  * The native runtime is the broker's: this file only puts its questions into messages.
  */
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/broker_call.h"
@@ -101,7 +102,7 @@ static void on_launched(struct wire_msg *msg, const struct err *err, void *ctx)
 }
 
 static void native_launch(struct runtime *runtime, const struct sandbox *sandbox,
-                          const struct strings *layers, bool is_parked,
+                          const struct strings *layers, enum runtime_launch how,
                           runtime_on_launched on_launched_, void *ctx)
 {
 	struct peer *peer = peer_of(runtime);
@@ -120,7 +121,9 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 	if (sandbox->spec.disk_backend)
 		wire_put_str(&out, FIELD_DISK_BACKEND, sandbox->spec.disk_backend);
 	wire_put_u64(&out, FIELD_DEGRADED, sandbox->spec.degraded);
-	wire_put_u64(&out, FIELD_PARKED, is_parked);
+	wire_put_u64(&out, FIELD_PARKED, how);
+	if (how == RUNTIME_START && sandbox->spec.ttl_ms)
+		wire_put_u64(&out, FIELD_DEADLINE_MS, io_boot_ms() + sandbox->spec.ttl_ms);
 	gate_call(&native_of(runtime)->launches, number, &out, LAUNCH_MS, on_launched, launch);
 }
 

@@ -34,13 +34,19 @@ struct runtime_size {
 typedef void (*runtime_on_measured)(const struct runtime_size *size, const struct err *err,
                                     void *ctx);
 
+enum runtime_launch {
+	RUNTIME_START,  /* at once; also of a blank one, which thereby gets what it lacks */
+	RUNTIME_PARKED, /* runs nothing before its keeper gets K_CLAIM */
+	RUNTIME_BLANK,  /* without an image: the layers are ignored. It serves nobody before its
+	                   start */
+};
+
 struct runtime_ops {
 	const char *name;
-	/* Layers are ids, lowest first, or the one word "host". A parked one runs nothing before
-	 * its keeper gets K_CLAIM. A refused launch has left nothing behind but what reap undoes.
-	 */
+	/* Layers are ids, lowest first, or the one word "host". A refused launch has left nothing
+	 * behind but what reap undoes. */
 	void (*launch)(struct runtime *runtime, const struct sandbox *sandbox,
-	               const struct strings *layers, bool is_parked,
+	               const struct strings *layers, enum runtime_launch how,
 	               runtime_on_launched on_launched, void *ctx);
 	/* Changes a parked one from what it was made as into what is wanted, before K_CLAIM: only
 	 * hostname, limits and mounts. One that failed is of no use any more. */

@@ -9,7 +9,7 @@ const BURST = 200;
 
 export const CONFIG = '[sandboxes.default]\npool = 8\n';
 // No profile has a pool: one that has none may be lent what another keeps ready.
-export const COLD_CONFIG = '[sandboxes.default]\npool = 0\n';
+export const COLD_CONFIG = '[sandboxes]\nblanks = 2\n[sandboxes.default]\npool = 0\n';
 export const BURST_CONFIG = `[sandboxes.default]\npool = ${BURST}\n`;
 
 /**

@@ -11,8 +11,10 @@ import * as host from './lib/host.mjs';
 import { call, until } from './lib/http.mjs';
 
 const POOL = 2;
-// The same twice: one daemon has a stock, the other makes each when it is asked for.
-const config = (many, one) => `[sandboxes.default]
+// The same three times: one daemon has a stock, one makes each when it is asked for, one has blank ones.
+const config = (many, one, blanks = 0) => `[sandboxes]
+blanks = ${blanks}
+[sandboxes.default]
 pool = ${many}
 [sandboxes.memory]
 pool = ${one}
@@ -53,16 +55,21 @@ function limitsOf(id) {
 describe('binding at the claim', () => {
 	let cloche;
 	let plain;
+	let blank;
 	let ours;
 	const STOCK = POOL + 1;
+	const BLANKS = 2;
 	const folders = () => fs.readdirSync(path.join(cloche.state, 'sandboxes'));
 	/** The sum over all profiles. */
-	const metric = async (name) => {
-		const { bytes } = await call(cloche.socket, 'GET', '/metrics');
+	const metric = async (name, daemon = cloche) => {
+		const { bytes } = await call(daemon.socket, 'GET', '/metrics');
 		const lines = String(bytes).split('\n').filter((one) => one.startsWith(`${name} `) || one.startsWith(`${name}{`));
 		return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
 	};
-	const filled = () => until(async () => (await metric('cloche_pool_ready')) === STOCK, 'the pool is full', 20000);
+	const filled = async () => {
+		await until(async () => (await metric('cloche_pool_ready')) === STOCK, 'the pool is full', 20000);
+		await until(async () => (await metric('cloche_blanks_ready', blank)) === BLANKS, 'blank ones are there', 20000);
+	};
 	const fresh = (name, owner = 0) => {
 		const folder = path.join(ours, name);
 		fs.rmSync(folder, { recursive: true, force: true });
@@ -78,8 +85,9 @@ describe('binding at the claim', () => {
 	async function both(args, { user, profile = 'default' }) {
 		await filled();
 		const shown = [];
-		for (const daemon of [cloche, plain]) {
+		for (const daemon of [cloche, plain, blank]) {
 			const parked = folders();
+			const wasBlank = await metric('cloche_blanks_hits_total', blank);
 			const hits = await metric('cloche_pool_hits_total');
 			const failures = await metric('cloche_claim_failures_total');
 			const isPooled = daemon === cloche;
@@ -87,6 +95,10 @@ describe('binding at the claim', () => {
 			assert.equal(parked.includes(box.id), isPooled, 'made in advance or not');
 			assert.equal(await metric('cloche_pool_hits_total'), hits + (isPooled ? 1 : 0));
 			assert.equal(await metric('cloche_claim_failures_total'), failures);
+			// Its disk is of the usual kind.
+			const isBlank = daemon === blank && profile === 'default';
+			assert.equal(await metric('cloche_blanks_hits_total', blank), wasBlank + (isBlank ? 1 : 0));
+			assert.equal(await metric('cloche_claim_failures_total', blank), 0);
 			const inside = await daemon.exec(box.id, inspection, user ? { user } : {});
 			const { limits, mounts, env, labels, cwd, name } = box;
 			const sources = mounts?.map(({ target, readOnly }) => ({ target, readOnly }));
@@ -102,7 +114,10 @@ describe('binding at the claim', () => {
 	}
 
 	async function alike(args, check, options = {}) {
-		const [pooled, built] = await both(args, options);
+		const [pooled, built, filledIn] = await both(args, options);
+		assert.equal(filledIn.api, built.api);
+		assert.deepEqual(filledIn.inside.split('\n'), built.inside.split('\n'));
+		assert.deepEqual(filledIn.limits, built.limits);
 		assert.equal(pooled.api, built.api);
 		assert.deepEqual(pooled.inside.split('\n'), built.inside.split('\n'));
 		assert.deepEqual(pooled.limits, built.limits);
@@ -112,12 +127,14 @@ describe('binding at the claim', () => {
 	before(async () => {
 		cloche = await Daemon.start({ config: config(POOL, 1) });
 		plain = await Daemon.start({ config: config(0, 0) });
+		blank = await Daemon.start({ config: config(0, 0, BLANKS) });
 		ours = path.join(cloche.folder, 'ours');
 		fs.mkdirSync(ours);
 	});
 	after(async () => {
 		await cloche?.stop();
 		await plain?.stop();
+		await blank?.stop();
 	});
 
 	test('nothing', () => alike([]));
