@@ -215,6 +215,11 @@ static void decode_and_make(struct call *call, bool starts)
 	if (!starts) {
 		run_free(run);
 		run = NULL;
+	} else if (tasks_fits(call->api->tasks, task, run, &err) < 0) {
+		run_free(run);
+		task_free(task);
+		call_fail(call, &err);
+		return;
 	}
 	make(call, task, run);
 }
@@ -239,7 +244,9 @@ void handle_run_create(struct call *call)
 
 	if (task_of_path(call, &task) < 0)
 		return;
-	if (task_decode_run(call, task, &run, &err) < 0) {
+	if (task_decode_run(call, task, &run, &err) < 0 ||
+	    tasks_fits(call->api->tasks, task, run, &err) < 0) {
+		run_free(run);
 		task_free(task);
 		call_fail(call, &err);
 		return;

@@ -15,7 +15,7 @@ enum { RETRY_MS = 200, RETRY_MOST_MS = 30 * 1000 };
 
 static void begin_step(struct job *job, enum run_step step);
 
-static void find_chain(struct job *job)
+void job_find_chain(struct job *job)
 {
 	const char *parent = job->run->parent.text;
 	auto_(credential_freep) struct credential *credential = NULL;
@@ -45,7 +45,7 @@ struct job *job_new(struct tasks *tasks, struct run *run, struct task *task)
 	if (rights_load(&run->rights, &rights, &err) == 0)
 		job->depth = rights.depth;
 	rights_done(&rights);
-	find_chain(job);
+	job_find_chain(job);
 	watch_init(job);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
 		job->progress[i].step = (enum run_step)i;

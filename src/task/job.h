@@ -87,6 +87,8 @@ struct job_call {
 /* --- job.c --- */
 struct job *job_new(struct tasks *tasks, struct run *run, struct task *task);
 void job_free(struct job *job);
+/* Fills job->chain. */
+void job_find_chain(struct job *job);
 /* From the queue to the first step. */
 void job_begin(struct job *job);
 /* One that was running when the daemon before ended. */
@@ -126,6 +128,8 @@ void watch_init(struct job *job);
 /* The wall clock runs from here on. */
 void watch_clock(struct job *job, uint64_t left_ms);
 void watch_begin(struct job *job);
+/* What it uses is looked at from here on. */
+void watch_count(struct job *job);
 void watch_end(struct job *job);
 void watch_kill(struct job *job);
 /* How its agent ended, from its row. */
@@ -166,4 +170,7 @@ struct tasks {
 	uint64_t started, finished;
 	char turn[33]; /* the team that was served last */
 	bool is_shut;
+	struct account *accounts; /* account.c */
+	size_t account_count;
+	struct loop_timer reload;
 };

@@ -5,6 +5,7 @@
 #include "model/config.h"
 #include "model/money.h"
 #include "store/identity.h"
+#include "task/account.h"
 #include "task/charge.h"
 #include "task/cost.h"
 #include "task/job.h"
@@ -61,7 +62,7 @@ static uint64_t left_to(const struct job *job)
 }
 
 /* Those above it that are under way, and it; in no order. */
-static bool is_family(const struct job *at, const struct job *job)
+bool ledger_is_family(const struct job *at, const struct job *job)
 {
 	return at == job || is_below(job, at);
 }
@@ -69,21 +70,33 @@ static bool is_family(const struct job *at, const struct job *job)
 uint64_t ledger_left(const struct job *job)
 {
 	uint64_t left = money_sub(left_to(job), promised_by(job));
+	const struct account *tight = NULL;
 
 	for (const struct job *at = job->tasks->jobs; at; at = at->next) {
-		if (is_family(at, job))
+		if (ledger_is_family(at, job))
 			left = MIN(left, left_to(at));
 	}
-	return left;
+	return MIN(left, account_left(job, &tight));
 }
 
 bool ledger_counts(const struct job *job)
 {
 	for (const struct job *at = job->tasks->jobs; at; at = at->next) {
-		if (is_family(at, job) && at->run->budget != MONEY_UNLIMITED)
+		if (ledger_is_family(at, job) && at->run->budget != MONEY_UNLIMITED)
 			return true;
 	}
-	return false;
+	return account_counts(job);
+}
+
+uint64_t ledger_promised(const struct job *job)
+{
+	if (job->run->budget == MONEY_UNLIMITED)
+		return 0;
+	for (const struct job *at = job->tasks->jobs; at; at = at->next) {
+		if (is_below(job, at) && at->run->budget != MONEY_UNLIMITED)
+			return 0;
+	}
+	return money_sub(job->run->budget, used_by(job));
 }
 
 /* --- what follows --- */
@@ -109,7 +122,7 @@ static void check(struct job *job)
 		(void)snprintf(text, sizeof(text), "it spent $%s of the $%s it was granted",
 		               money_format(spent, used), money_format(granted, budget));
 		job_end(job, RUN_END_BUDGET, text);
-	} else if (!job->has_warned && used >= budget / 5 * 4) {
+	} else if (!job->has_warned && used >= budget_warn_at(budget)) {
 		job->has_warned = true;
 		note(job, EVENT_BUDGET_WARNING, used);
 	}
@@ -122,9 +135,10 @@ void ledger_spent(struct job *job)
 	/* Ending one ends those below it, which stay in the list until their ends are stored. */
 	for (struct job *at = job->tasks->jobs; at; at = next) {
 		next = at->next;
-		if (is_family(at, job))
+		if (ledger_is_family(at, job))
 			check(at);
 	}
+	account_spent(job);
 }
 
 void ledger_measured(struct job *job, const struct meters *meters)
@@ -142,6 +156,7 @@ void ledger_settle(const struct job *job)
 		if (is_below(job, at))
 			at->below = money_add(at->below, job->run->cost);
 	}
+	account_settle(job);
 }
 
 void ledger_take_up(struct job *job)
@@ -154,7 +169,7 @@ void ledger_take_up(struct job *job)
 	    store_credential_get(job_store(job), job->run->token.text, &token, &err) == 0)
 		job->below = token->spent;
 	job->has_warned = job->run->budget != MONEY_UNLIMITED &&
-	                  money_add(job->run->cost, job->below) >= job->run->budget / 5 * 4;
+	                  money_add(job->run->cost, job->below) >= budget_warn_at(job->run->budget);
 }
 
 /* --- for others --- */

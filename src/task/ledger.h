@@ -24,5 +24,10 @@ void ledger_spent(struct job *job);
 void ledger_settle(const struct job *job);
 /* A run that was under way when the daemon before ended. */
 void ledger_take_up(struct job *job);
+/* One is the other, or above it. */
+bool ledger_is_family(const struct job *at, const struct job *job);
+/* What was promised to it and is not spent; 0 when it was promised out of the money of a run above
+ * it. */
+uint64_t ledger_promised(const struct job *job);
 /* What it may still spend or hand on. */
 uint64_t ledger_left(const struct job *job);

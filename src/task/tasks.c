@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/config.h"
+#include "task/account.h"
 #include "task/job.h"
 #include "task/ledger.h"
 
@@ -376,6 +377,8 @@ int tasks_start(struct tasks *tasks, struct err *err)
 		}
 		run_page_done(&page);
 	}
+	if (account_load(tasks, err) < 0)
+		return -1;
 	/* What was revoked, or ended above, when nobody was there to see to it. */
 	tasks_recheck(tasks);
 	serve_queue(tasks);
@@ -397,6 +400,7 @@ void tasks_shut(struct tasks *tasks)
 	shut_all(tasks->jobs);
 	shut_all(tasks->queue);
 	tasks->is_shut = true;
+	loop_timer_stop(&tasks->reload);
 }
 
 static void free_all(struct job *list)
@@ -416,6 +420,7 @@ void tasks_free(struct tasks *tasks)
 	free_all(tasks->jobs);
 	free_all(tasks->queue);
 	free_all(tasks->arriving);
+	account_done(tasks);
 	fd_closep(&tasks->config.files_fd);
 	mem_freep(&tasks);
 }

@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "model/budget.h"
 #include "model/spec.h"
 #include "model/task.h"
 
@@ -62,6 +63,18 @@ void tasks_stop(struct tasks *tasks, const char *run, const char *why, tasks_on_
 
 /* After credentials were revoked: ends the runs that live on them, and all below these. */
 void tasks_recheck(struct tasks *tasks);
+
+/* After budgets were changed in the store. */
+int tasks_reload_budgets(struct tasks *tasks, struct err *err) NODISCARD;
+struct tasks_budget {
+	const struct budget *budget;
+	uint64_t spent, reserved;
+};
+/* All there are, as they are now; false after the last. */
+bool tasks_budget_at(const struct tasks *tasks, size_t index, struct tasks_budget *ret) NODISCARD;
+/* Whether what a new run may cost is left in all budgets that would pay for it. ERR_BUDGET has the
+ * numbers. */
+int tasks_fits(struct tasks *tasks, struct task *task, struct run *run, struct err *err) NODISCARD;
 
 /* Embedded by value; on_over is called once, after the end of the run is committed. */
 struct tasks_waiter {

@@ -133,12 +133,17 @@ static void on_tick(struct loop_timer *timer, void *ctx)
 	engine->ops->meters(engine, job->run->sandbox.text, on_measured, job_ask(job));
 }
 
+void watch_count(struct job *job)
+{
+	loop_timer_in(job->tasks->config.loop, &job->tick, TICK_MS, on_tick, job);
+}
+
 void watch_begin(struct job *job)
 {
 	job->active_ms = io_boot_ms();
 	job->is_measuring = false;
 	if (job->run->idle_ms > 0 || ledger_counts(job))
-		loop_timer_in(job->tasks->config.loop, &job->tick, TICK_MS, on_tick, job);
+		watch_count(job);
 }
 
 void watch_end(struct job *job)

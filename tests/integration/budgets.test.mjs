@@ -121,3 +121,69 @@ describe('a run started from inside another', () => {
 		await cloche.api('DELETE', `/sandboxes/${other.id}?force=true`);
 	});
 });
+
+describe('a budget', () => {
+	const cloche = withDaemon({ before, after }, { config: CONFIG });
+	const busy = { instruction: 'while :; do :; done', timeout: 60000 };
+	const budget = async (kind) => (await cloche.get('GET', '/budgets')).items.find((one) => one.kind === kind);
+
+	test('of a team, an agent, a key or a task ends what it pays for, once warned', async () => {
+		const { secret, id: key } = await cloche.get('POST', '/keys', { name: 'payer' });
+		const auth = { headers: { Authorization: `Bearer ${secret}`, Prefer: 'wait=30' } };
+		const { task: made } = await cloche.get('POST', '/tasks', busy);
+		for (const [kind, subject] of [['team', 'default'], ['agent', 'shell'], ['key', key], ['task', made.id]]) {
+			const spent = (await cloche.get('PUT', `/budgets/${kind}/${subject}`, { amount: 1000 })).spent;
+			const amount = Number((spent + 0.00015).toFixed(6));
+			await cloche.get('PUT', `/budgets/${kind}/${subject}`, { amount });
+			const ended = (await cloche.get('POST', `/tasks/${made.id}/runs`, {}, auth)).task;
+			assert.equal(ended.endReason, 'budget', JSON.stringify(ended.run));
+			assert.match(ended.run.detail, new RegExp(`budget of ${kind}`));
+			const now = await budget(kind);
+			assert.ok(now.spent >= amount && now.spent < amount + 0.00015, `${now.spent} of ${amount}: within a second or so`);
+			const { items } = await cloche.get('GET', `/tasks/${made.id}/events?limit=1000`);
+			const told = items.filter((one) => one.kind.startsWith('budget.') && one.data.of === kind).map((one) => one.kind);
+			assert.deepEqual(told, ['budget.warning', 'budget.exhausted']);
+			const refused = await cloche.api('POST', `/tasks/${made.id}/runs`, {}, auth);
+			assert.equal(refused.status, 402, String(refused.bytes));
+			assert.match(refused.body.detail, new RegExp(`of the \\$${amount} of ${kind} .* \\$0 are left`));
+			await cloche.get('DELETE', `/budgets/${kind}/${subject}`);
+		}
+	});
+
+	test('is set aside for runs that were promised a part', async () => {
+		const spent = (await cloche.get('PUT', '/budgets/agent/shell', { amount: 1000, period: 'day' })).spent;
+		await cloche.get('PUT', '/budgets/agent/shell', { amount: spent + 1, period: 'day' });
+		const first = await run(cloche, { instruction: 'sleep 60', budget: 0.7 }, {});
+		const second = await cloche.api('POST', '/tasks/run', { instruction: 'true', budget: 0.5 });
+		assert.equal(second.status, 402);
+		assert.match(second.body.detail, /may take \$0\.5, and .* \$0\.(3|29\d*) are left/);
+		assert.ok((await budget('agent')).reserved > 0.6);
+		assert.equal((await run(cloche, { instruction: 'true', budget: 0.2 })).endReason, 'finished');
+		await cloche.get('POST', `/tasks/${first.id}/stop`, {}, WAIT);
+		assert.equal((await budget('agent')).reserved, 0);
+	});
+
+	test('is known after a crash, and told of once', async () => {
+		const spent = (await cloche.get('PUT', '/budgets/agent/shell', { amount: 1000 })).spent;
+		await cloche.get('PUT', '/budgets/agent/shell', { amount: spent + 0.0004 });
+		const { id } = await run(cloche, busy, {});
+		const events = async () => (await cloche.get('GET', `/tasks/${id}/events?limit=1000`)).items.filter((one) => one.kind.startsWith('budget.')).map((one) => one.kind);
+		await until(async () => (await events()).length === 1, 'it is warned', 20000);
+		process.kill(cloche.daemonProcess().pid, 'SIGKILL');
+		await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'it answers', 15000);
+		assert.equal((await task(cloche, id, WAIT)).endReason, 'budget');
+		assert.deepEqual(await events(), ['budget.warning', 'budget.exhausted']);
+		await cloche.get('DELETE', '/budgets/agent/shell');
+	});
+
+	test('is set, listed and removed by command', async () => {
+		assert.match(await cloche.ok(['budget', 'set', 'agent', 'shell', '2.50', '--period', 'month']), /agent +shell +\$2\.5 +month/);
+		assert.match(await cloche.ok(['budgets', 'ls']), /RESERVED/);
+		await cloche.ok(['budget', 'rm', 'agent', 'shell']);
+		assert.match((await cloche.cli(['budget', 'rm', 'agent', 'shell'])).stderr, /no budget/);
+		assert.match((await cloche.cli(['budget', 'set', 'agent', 'shell', 'much'])).stderr, /no amount/);
+		for (const [path, body] of [['moon/x', { amount: 1 }], ['agent/x', { amount: 0 }], ['agent/x', { amount: 1, period: 'week' }]])
+			assert.equal((await cloche.api('PUT', `/budgets/${path}`, body)).status, 400, path);
+		assert.equal((await cloche.api('PUT', '/budgets/key/ky_00000000000000000000', { amount: 1 })).status, 404);
+	});
+});

@@ -83,6 +83,9 @@ GET /tasks/{task}/artifacts: tasks:read
 POST /tasks/{task}/artifacts: tasks:write
 GET /tasks/{task}/artifacts/{artifact}: tasks:read
 GET /usage: obs:read
+GET /budgets: budgets:read
+PUT /budgets/{kind}/{subject}: budgets:write
+DELETE /budgets/{kind}/{subject}: budgets:write
 POST /webhooks: webhooks:write
 GET /webhooks: webhooks:read
 GET /webhooks/{webhook}: webhooks:read
@@ -135,6 +138,7 @@ const BODIES = {
 	RunStartRequest: {},
 	TaskStopRequest: {},
 	TaskOutputRequest: { output: {} },
+	BudgetRequest: { amount: 1 },
 };
 
 const routes = ROUTES.trim().split('\n').map((line) => {
@@ -142,10 +146,10 @@ const routes = ROUTES.trim().split('\n').map((line) => {
 	return { method, route, scope, operator: Boolean(operator), name: `${method} ${route}` };
 });
 
-const reads = ['sandboxes', 'logs', 'images', 'profiles', 'environments', 'workspaces', 'tasks', 'sessions', 'agents', 'approvals', 'secrets', 'webhooks', 'obs', 'keys', 'teams'].map((object) => `${object}:read`);
+const reads = ['sandboxes', 'logs', 'images', 'profiles', 'environments', 'workspaces', 'tasks', 'sessions', 'agents', 'approvals', 'secrets', 'webhooks', 'obs', 'keys', 'teams', 'budgets'].map((object) => `${object}:read`);
 const viewer = [...reads, 'keys:write'];
 const member = [...viewer, 'llm_gateway:read', ...['sandboxes', 'images', 'environments', 'workspaces', 'tasks', 'sessions', 'approvals', 'secrets', 'webhooks'].map((object) => `${object}:write`)];
-const admin = [...member, 'audit:read', 'profiles:write', 'agents:write', 'teams:write'];
+const admin = [...member, 'audit:read', 'profiles:write', 'agents:write', 'teams:write', 'budgets:write'];
 const ROLES = {
 	viewer: { scopes: viewer },
 	member: { scopes: member },

@@ -1,0 +1,278 @@
+#include "task/account.h"
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "store/budget.h"
+#include "task/charge.h"
+#include "task/job.h"
+#include "task/ledger.h"
+
+enum { RELOAD_MS = 60 * 1000 };
+
+static bool pays_for(const struct account *account, const struct job *job)
+{
+	const struct budget *budget = &account->budget;
+
+	if (!str_eq(budget->team.text, job->run->team.text))
+		return false;
+	switch (budget->kind) {
+	case BUDGET_TEAM:
+		return true;
+	case BUDGET_AGENT:
+		return str_eq(budget->subject, job->task->agent);
+	case BUDGET_TASK:
+		return str_eq(budget->subject, job->task->id.text);
+	case BUDGET_KEY:
+		return strings_has(&job->chain, budget->subject);
+	case BUDGET_KIND_COUNT_:
+		break;
+	}
+	return false;
+}
+
+bool account_counts(const struct job *job)
+{
+	const struct tasks *tasks = job->tasks;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		if (pays_for(&tasks->accounts[i], job))
+			return true;
+	}
+	return false;
+}
+
+/* --- sums --- */
+
+static uint64_t spent_on(const struct tasks *tasks, const struct account *account)
+{
+	uint64_t sum = account->settled;
+
+	for (const struct job *job = tasks->jobs; job; job = job->next) {
+		if (pays_for(account, job))
+			sum = money_add(sum, job->run->cost);
+	}
+	return sum;
+}
+
+/* Kept back for calls, and promised to runs but not spent by them; `except`, which may be NULL, and
+ * its family left out of the latter. */
+static uint64_t reserved_on(const struct tasks *tasks, const struct account *account,
+                            const struct job *except)
+{
+	struct job *const lists[] = {tasks->jobs, tasks->queue, tasks->arriving};
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		for (const struct job *job = lists[i]; job; job = job->next) {
+			if (!pays_for(account, job))
+				continue;
+			sum = money_add(sum, job->held);
+			if (!except || !ledger_is_family(job, except))
+				sum = money_add(sum, ledger_promised(job));
+		}
+	}
+	return sum;
+}
+
+uint64_t account_left(const struct job *job, const struct account **ret_tight)
+{
+	const struct tasks *tasks = job->tasks;
+	uint64_t least = MONEY_UNLIMITED;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		const struct account *account = &tasks->accounts[i];
+		uint64_t left;
+
+		if (!pays_for(account, job))
+			continue;
+		left = money_sub(account->budget.amount, spent_on(tasks, account));
+		left = money_sub(left, reserved_on(tasks, account, job));
+		if (left < least) {
+			least = left;
+			*ret_tight = account;
+		}
+	}
+	return least;
+}
+
+/* --- what follows --- */
+
+/* On the task that crossed the line: whoever sees that learns it. */
+static void tell(struct job *job, struct account *account, enum budget_told told, uint64_t spent)
+{
+	struct budget *budget = &account->budget;
+	struct store_write *write;
+
+	if (budget->told >= told && budget->told_ms == account->since_ms)
+		return;
+	budget->told = told;
+	budget->told_ms = account->since_ms;
+	write = store_write_new(job_store(job));
+	store_tell_budget(write, budget->id.text, told, account->since_ms);
+	store_write_submit(write, NULL, NULL);
+	job_note(job, told == BUDGET_WARNED ? EVENT_BUDGET_WARNING : EVENT_BUDGET_EXHAUSTED,
+	         json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "run", job->run->id.text, "of",
+	                   budget_kind_name(budget->kind), "subject", budget->subject, "period",
+	                   budget_period_name(budget->period), "budget",
+	                   money_to_dollars(budget->amount), "spent", money_to_dollars(spent)));
+	job_commit(job, NULL);
+}
+
+static void end_all(struct job *list, const struct account *account, const char *why)
+{
+	struct job *next;
+
+	for (struct job *job = list; job; job = next) {
+		next = job->next;
+		if (pays_for(account, job))
+			job_end(job, RUN_END_BUDGET, why);
+	}
+}
+
+static void exhaust(struct tasks *tasks, const struct account *account, uint64_t spent)
+{
+	const struct budget *budget = &account->budget;
+	char used[MONEY_TEXT], amount[MONEY_TEXT], text[160];
+
+	(void)snprintf(text, sizeof(text), "the budget of %s %.40s is spent: $%s of $%s",
+	               budget_kind_name(budget->kind), budget->subject, money_format(used, spent),
+	               money_format(amount, budget->amount));
+	end_all(tasks->queue, account, text);
+	end_all(tasks->jobs, account, text);
+}
+
+void account_spent(struct job *job)
+{
+	struct tasks *tasks = job->tasks;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		struct account *account = &tasks->accounts[i];
+		uint64_t spent;
+
+		if (job->revoke_token || !pays_for(account, job))
+			continue;
+		spent = spent_on(tasks, account);
+		if (spent >= account->budget.amount) {
+			tell(job, account, BUDGET_EXHAUSTED, spent);
+			exhaust(tasks, account, spent);
+		} else if (spent >= budget_warn_at(account->budget.amount)) {
+			tell(job, account, BUDGET_WARNED, spent);
+		}
+	}
+}
+
+void account_settle(const struct job *job)
+{
+	struct tasks *tasks = job->tasks;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		struct account *account = &tasks->accounts[i];
+
+		if (pays_for(account, job))
+			account->settled = money_add(account->settled, job->run->cost);
+	}
+}
+
+/* --- the store's --- */
+
+void account_done(struct tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->account_count; i++)
+		budget_done(&tasks->accounts[i].budget);
+	mem_freep(&tasks->accounts);
+	tasks->account_count = 0;
+	loop_timer_stop(&tasks->reload);
+}
+
+static void on_reload(struct loop_timer *timer, void *ctx)
+{
+	struct tasks *tasks = ctx;
+	struct err err = {0};
+
+	if (!tasks->is_shut && account_load(tasks, &err) < 0)
+		log_error("budgets cannot be read; those known stay in force", LOG_ERR(&err));
+}
+
+/* Runs under way that nobody measured until now. */
+static void watch_all(struct tasks *tasks)
+{
+	for (struct job *job = tasks->jobs; job; job = job->next) {
+		if (job->run->step == RUN_STEP_WAIT && account_counts(job))
+			watch_count(job);
+	}
+}
+
+int account_load(struct tasks *tasks, struct err *err)
+{
+	struct budget_list list = {0};
+	struct account *accounts;
+	int r = store_budget_list(tasks->config.store, "", &list, err);
+
+	if (r < 0)
+		return -1;
+	accounts = mem_resize(NULL, list.count + 1, sizeof(*accounts));
+	for (size_t i = 0; r == 0 && i < list.count; i++) {
+		accounts[i] = (struct account){.budget = list.items[i]};
+		accounts[i].since_ms = budget_since(list.items[i].period, io_real_ms());
+		r = store_budget_spent(tasks->config.store, &list.items[i], accounts[i].since_ms,
+		                       &accounts[i].settled, err);
+	}
+	if (r < 0) {
+		free(accounts);
+		budget_list_done(&list);
+		return -1;
+	}
+	account_done(tasks);
+	tasks->accounts = accounts;
+	tasks->account_count = list.count;
+	free(list.items); /* what was in it is the accounts' */
+	if (list.count > 0)
+		loop_timer_in(tasks->config.loop, &tasks->reload, RELOAD_MS, on_reload, tasks);
+	watch_all(tasks);
+	return 0;
+}
+
+/* --- for the API --- */
+
+int tasks_reload_budgets(struct tasks *tasks, struct err *err)
+{
+	return account_load(tasks, err);
+}
+
+bool tasks_budget_at(const struct tasks *tasks, size_t index, struct tasks_budget *ret)
+{
+	const struct account *account;
+
+	if (index >= tasks->account_count)
+		return false;
+	account = &tasks->accounts[index];
+	*ret = (struct tasks_budget){&account->budget, spent_on(tasks, account),
+	                             reserved_on(tasks, account, NULL)};
+	return true;
+}
+
+/* A run that is not there yet is asked about as if it were. */
+int tasks_fits(struct tasks *tasks, struct task *task, struct run *run, struct err *err)
+{
+	struct job job = {.tasks = tasks, .run = run, .task = task};
+	char wanted[MONEY_TEXT], rest[MONEY_TEXT], amount[MONEY_TEXT];
+	const struct account *tight = NULL;
+	uint64_t left;
+
+	if (tasks->account_count == 0)
+		return 0;
+	job_find_chain(&job);
+	left = account_left(&job, &tight);
+	strings_done(&job.chain);
+	if (!tight || (left > 0 && (run->budget == MONEY_UNLIMITED || run->budget <= left)))
+		return 0;
+	return err_set(err, ERR_BUDGET,
+	               "budget: this run may take $%s, and of the $%s of %s %.40s $%s are left",
+	               run->budget == MONEY_UNLIMITED ? "0.000001 or more"
+	                                              : money_format(wanted, run->budget),
+	               money_format(amount, tight->budget.amount),
+	               budget_kind_name(tight->budget.kind), tight->budget.subject,
+	               money_format(rest, left));
+}
