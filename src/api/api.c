@@ -4,6 +4,7 @@
 #include "api/call.h"
 #include "api/hub.h"
 #include "api/identify.h"
+#include "api/mcp.h"
 #include "api/record.h"
 #include "base/io.h"
 #include "base/limits.h"
@@ -58,6 +59,7 @@ struct api *api_new(const struct api_config *config)
 	api->has_floors = has_floors(config->store);
 	api->record = record_new(api);
 	api->identify = identify_new(api);
+	api->mcp = mcp_new();
 	return api;
 }
 
@@ -72,6 +74,7 @@ void api_free(struct api *api)
 {
 	if (!api)
 		return;
+	mcp_free(api->mcp);
 	hub_free(api->hub);
 	identify_free(api->identify);
 	record_free(api->record);

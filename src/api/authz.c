@@ -23,6 +23,7 @@
 static void allow_origin(struct request *request, const char *origin)
 {
 	request_add_header(request, "Access-Control-Allow-Origin", origin);
+	request_add_header(request, "Access-Control-Expose-Headers", "Mcp-Session-Id");
 	request_add_header(request, "Vary", "Origin");
 }
 
@@ -32,7 +33,8 @@ static int answer_preflight(struct request *request)
 	request_add_header(request, "Access-Control-Allow-Methods",
 	                   "GET, POST, PUT, PATCH, DELETE");
 	request_add_header(request, "Access-Control-Allow-Headers",
-	                   "Authorization, Content-Type, Idempotency-Key, Last-Event-ID");
+	                   "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, "
+	                   "Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name");
 	request_add_header(request, "Access-Control-Max-Age", "600");
 	request_answer(request, 204, NULL, "", 0);
 	return 1;
@@ -149,6 +151,8 @@ int authz_admit(struct api *api, struct request *request, const struct route *ro
 
 static bool writes(const struct route *route)
 {
+	if (route->flags & ROUTE_VIA)
+		return false;
 	return route->scope >= 0 ? route->scope % 2 == 1 : route->method != ROUTE_GET;
 }
 

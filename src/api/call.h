@@ -41,6 +41,7 @@ struct api {
 	bool has_floors;           /* some team asks for stronger isolation */
 	char *listen;              /* where TCP is listened on; NULL: nowhere */
 	const uint8_t *sign_public, *sign_secret;
+	struct mcp *mcp;    /* mcp.h */
 	struct call *keyed; /* calls with an Idempotency-Key that are under way */
 };
 

@@ -4,6 +4,7 @@
 
 #include "api/call.h"
 #include "api/limiter.h"
+#include "api/mcp.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -322,8 +323,13 @@ static int refuse_stranger(struct identify *identify, struct request *request, s
 		return -1;
 	if (wait_ms > 0)
 		return refuse_rate(request, wait_ms, "attempts without a valid key", err);
-	if (err->code == ERR_UNAUTHORIZED)
+	if (err->code == ERR_UNAUTHORIZED && str_eq(request_path(request), "/mcp")) {
+		auto_free char *challenge = mcp_challenge(identify->api, request, NULL, NULL);
+
+		request_add_header(request, "WWW-Authenticate", challenge);
+	} else if (err->code == ERR_UNAUTHORIZED) {
 		request_add_header(request, "WWW-Authenticate", "Bearer realm=\"cloche\"");
+	}
 	return -1;
 }
 

@@ -60,6 +60,9 @@ static json_t *response_content(const char *response)
 	if (str_eq(response, "@bytes"))
 		return json_pack("{s:{s:o}, s:{s:{s:s}}}", "application/octet-stream", "schema",
 		                 binary(), "text/event-stream", "schema", "type", "string");
+	if (str_eq(response, "@mcp"))
+		return json_pack("{s:{s:{s:s}}, s:{s:{s:s}}}", "application/json", "schema", "type",
+		                 "object", "text/event-stream", "schema", "type", "string");
 	if (str_eq(response, "@text"))
 		return content("text/plain", json_pack("{s:s}", "type", "string"));
 	if (str_eq(response, "@tar"))

@@ -20,6 +20,7 @@ enum route_flags {
 	ROUTE_OPERATOR = 1 << 2, /* for operators of the machine alone */
 	ROUTE_BELOW = 1 << 4,    /* also every path below it, and every method */
 	ROUTE_OUTLIVES = 1 << 3, /* the sandbox of its path may be gone */
+	ROUTE_VIA = 1 << 5,      /* what it leads to is on record, not it */
 };
 enum { ROUTE_PARAMS = 2 };
 #define ROUTE_PREFIX "/api/v1"

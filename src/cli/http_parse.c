@@ -107,6 +107,12 @@ static int on_ws_accept(struct http_head *head, struct span value)
 	return 0;
 }
 
+static int on_mcp_session(struct http_head *head, struct span value)
+{
+	copy(head->mcp_session, sizeof(head->mcp_session), value, false);
+	return 0;
+}
+
 static int on_ws_protocol(struct http_head *head, struct span value)
 {
 	copy(head->ws_protocol, sizeof(head->ws_protocol), value, false);
@@ -123,13 +129,10 @@ static const struct {
 	const char *name;
 	int (*on)(struct http_head *head, struct span value);
 } headers[] = {
-	{"content-length", on_length},
-	{"transfer-encoding", on_transfer_encoding},
-	{"connection", on_connection},
-	{"content-type", on_content_type},
-	{"sec-websocket-accept", on_ws_accept},
-	{"sec-websocket-protocol", on_ws_protocol},
-	{"upgrade", on_upgrade},
+	{"content-length", on_length},          {"transfer-encoding", on_transfer_encoding},
+	{"connection", on_connection},          {"content-type", on_content_type},
+	{"sec-websocket-accept", on_ws_accept}, {"sec-websocket-protocol", on_ws_protocol},
+	{"mcp-session-id", on_mcp_session},     {"upgrade", on_upgrade},
 };
 
 static bool is_token(uint8_t c)

@@ -21,6 +21,7 @@ struct http_head {
 	char ws_accept[32];    /* Sec-WebSocket-Accept */
 	char ws_protocol[32];  /* Sec-WebSocket-Protocol */
 	char upgrade[16];      /* Upgrade, lower case */
+	char mcp_session[80];  /* Mcp-Session-Id */
 };
 
 /* How many bytes the head took, 0 when more bytes are needed, -EPROTO, or -EMSGSIZE when it

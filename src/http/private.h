@@ -43,9 +43,11 @@ struct request {
 	uint32_t magic;
 	unsigned refs;
 	struct server *server;
-	struct MHD_Connection *connection; /* NULL when it is over */
-	struct connection *conn;           /* valid while connection is not NULL */
-	struct request *next, *prev;       /* the server's live requests */
+	struct MHD_Connection *connection; /* NULL when it is over, and of a virtual one */
+	struct virtual *virtual;           /* of one that no client sent; NULL: of others */
+	bool is_over;
+	struct connection *conn;     /* valid until it is over */
+	struct request *next, *prev; /* the server's live requests */
 	int fd;
 	char tag[REQUEST_TAG];
 	struct loop_timer until; /* cut off then */
@@ -90,6 +92,7 @@ struct server {
 	struct MHD_Daemon *daemon;
 	struct loop_source source;
 	struct loop_timer timer;
+	bool is_woken; /* there is something to run for, whatever the library says */
 	struct request *requests;
 	struct connection *connections;
 	struct adopted *adopted; /* with the library, which has not said so yet */
@@ -116,3 +119,14 @@ enum MHD_Result request_settle(struct request *request);
 void request_over(struct request *request, bool gone);
 /* Ends it as gone and makes the library close the connection. */
 void request_cut(struct request *request);
+
+/* --- virtual.c: what a request without a connection does instead --- */
+const char *virtual_lookup(const struct request *request, bool is_header, const char *name);
+void virtual_each(const struct request *request, bool is_header, request_on_query each, void *ctx);
+uint64_t virtual_body_length(const struct request *request);
+/* Something can go on: body, answer or stream. */
+void virtual_wake(struct request *request);
+/* It is answered; by the bytes taken before, or by what on_pull gives. */
+void virtual_take_answer(struct request *request, int status, const char *type);
+void virtual_take_bytes(struct request *request, const void *bytes, size_t len);
+void virtual_done(struct request *request);

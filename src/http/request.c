@@ -15,6 +15,7 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "http/early.h"
+#include "http/virtual.h"
 
 enum {
 	REQUEST_MAGIC = 0x72657173,
@@ -63,6 +64,7 @@ void request_unref(struct request *request)
 	mem_freep(&request->headers);
 	buf_done(&request->body);
 	early_done(request);
+	virtual_done(request);
 	if (request->response)
 		MHD_destroy_response(request->response);
 	mem_freep(&request->method);
@@ -96,6 +98,8 @@ static const char *lookup(const struct request *request, enum MHD_ValueKind kind
 {
 	const char *value = NULL;
 
+	if (request->virtual)
+		return virtual_lookup(request, kind == MHD_HEADER_KIND, name);
 	if (!request->connection)
 		return NULL;
 	if (MHD_lookup_connection_value_n(request->connection, kind, name, strlen(name), &value,
@@ -131,7 +135,9 @@ void request_each_query(const struct request *request, request_on_query each, vo
 {
 	struct query_walk walk = {.each = each, .ctx = ctx};
 
-	if (request->connection)
+	if (request->virtual)
+		virtual_each(request, false, each, ctx);
+	else if (request->connection)
 		MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_query,
 		                          &walk);
 }
@@ -140,7 +146,9 @@ void request_each_header(const struct request *request, request_on_query each, v
 {
 	struct query_walk walk = {.each = each, .ctx = ctx};
 
-	if (request->connection)
+	if (request->virtual)
+		virtual_each(request, true, each, ctx);
+	else if (request->connection)
 		MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_query, &walk);
 }
 
@@ -149,22 +157,19 @@ struct header_count {
 	size_t count;
 };
 
-static enum MHD_Result on_counted(void *cls, enum MHD_ValueKind kind, const char *name,
-                                  const char *value)
+static bool on_counted(const char *name, const char *value, void *ctx)
 {
-	struct header_count *counted = cls;
+	struct header_count *counted = ctx;
 
 	counted->count += strcasecmp(name, counted->name) == 0;
-	return MHD_YES;
+	return true;
 }
 
 size_t request_count_header(const struct request *request, const char *name)
 {
 	struct header_count counted = {name, 0};
 
-	if (request->connection)
-		MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_counted,
-		                          &counted);
+	request_each_header(request, on_counted, &counted);
 	return counted.count;
 }
 
@@ -172,7 +177,8 @@ size_t request_count_header(const struct request *request, const char *name)
 
 static const struct connection *conn_of(const struct request *request)
 {
-	return request->connection ? request->conn : NULL;
+	return request->connection || (request->virtual && !request->is_over) ? request->conn
+	                                                                      : NULL;
 }
 
 bool request_is_local(const struct request *request)
@@ -235,6 +241,8 @@ const char *request_tag(const struct request *request)
 
 void request_disconnect(struct request *request)
 {
+	if (request->virtual)
+		virtual_abandon(request);
 	/* Whoever reads or waits sees the end of the stream; the fd stays the library's. */
 	if (request->connection && request->fd >= 0)
 		(void)shutdown(request->fd, SHUT_RDWR); /* a failure: it is gone already */
@@ -247,13 +255,13 @@ static void on_until(struct loop_timer *timer, void *ctx)
 
 void request_disconnect_at(struct request *request, uint64_t boot_ms)
 {
-	if (request->connection)
+	if (conn_of(request))
 		loop_timer_at(request->server->loop, &request->until, boot_ms, on_until, request);
 }
 
 bool request_is_gone(const struct request *request)
 {
-	return !request->connection || request->ended;
+	return !conn_of(request) || request->ended;
 }
 
 struct loop *request_loop(const struct request *request)
@@ -266,6 +274,8 @@ uint64_t request_body_length(const struct request *request)
 	const char *text = request_header(request, "Content-Length");
 	uint64_t length;
 
+	if (request->virtual)
+		return virtual_body_length(request);
 	if (text && str_to_u64(text, &length) == 0)
 		return length;
 	return request_header(request, "Transfer-Encoding") ? UINT64_MAX : 0;
@@ -296,6 +306,8 @@ static void suspend(struct request *request)
 
 static void resume(struct request *request)
 {
+	if (request->virtual)
+		virtual_wake(request);
 	if (!request->suspended)
 		return;
 	request->suspended = false;
@@ -332,6 +344,7 @@ void request_over(struct request *request, bool gone)
 			request->on_end(request, gone, request->end_ctx);
 	}
 	request->connection = NULL;
+	request->is_over = true;
 	if (request->prev)
 		request->prev->next = request->next;
 	else
@@ -382,13 +395,14 @@ void request_stream_body(struct request *request, request_on_chunk on_chunk, voi
 	request->on_chunk = on_chunk;
 	request->body_ctx = ctx;
 	/* Whoever sends a stream may be as slow as its source. */
-	MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
+	if (request->connection)
+		MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
 	resume(request);
 }
 
 void request_body_more(struct request *request)
 {
-	if (!request_is_gone(request) && request->phase == REQUEST_BODY)
+	if (!request_is_gone(request) && (request->phase == REQUEST_BODY || request->virtual))
 		resume(request);
 }
 
@@ -525,6 +539,11 @@ void request_answer(struct request *request, int status, const char *type, const
 
 	if (!can_answer(request))
 		return;
+	if (request->virtual) {
+		virtual_take_bytes(request, bytes, len);
+		virtual_take_answer(request, status, type);
+		return;
+	}
 	/* The library copies before it returns; its parameter is not const for other modes. */
 	response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)bytes,
 	                                           MHD_RESPMEM_MUST_COPY);
@@ -564,6 +583,10 @@ void request_answer_stream(struct request *request, int status, const char *type
 		return;
 	request->on_pull = on_pull;
 	request->pull_ctx = ctx;
+	if (request->virtual) {
+		virtual_take_answer(request, status, type);
+		return;
+	}
 	/* A reader may stop for as long as it likes (a pager): back-pressure, no time limit. */
 	MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
 	response = MHD_create_response_from_callback(
@@ -596,6 +619,13 @@ void request_upgrade(struct request *request, const char *protocol, request_on_o
 
 	if (!can_answer(request))
 		return;
+	if (request->virtual) {
+		/* There is no socket to give away. */
+		request->server->config.on_refuse(request, ERR_UNSUPPORTED,
+		                                  "this needs a connection of its own",
+		                                  request->server->config.ctx);
+		return;
+	}
 	request->on_open = on_open;
 	request->open_ctx = ctx;
 	response = MHD_create_response_for_upgrade(on_upgrade, request);

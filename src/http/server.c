@@ -22,6 +22,7 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "http/private.h"
+#include "http/virtual.h"
 
 enum {
 	CONNECTION_IDLE_S = 60,
@@ -46,8 +47,13 @@ static void drive(struct server *server)
 {
 	MHD_UNSIGNED_LONG_LONG wait_ms;
 
+	server->is_woken = false;
 	MHD_run(server->daemon);
-	if (MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES)
+	/* A handler may have resumed another connection, which the library's timeout knows nothing
+	 * of. */
+	if (server->is_woken)
+		server_wake(server);
+	else if (MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES)
 		loop_timer_in(server->loop, &server->timer, wait_ms, on_due, server);
 	else
 		loop_timer_stop(&server->timer);
@@ -55,6 +61,7 @@ static void drive(struct server *server)
 
 void server_wake(struct server *server)
 {
+	server->is_woken = true;
 	loop_timer_in(server->loop, &server->timer, 0, on_due, server);
 }
 
@@ -477,6 +484,14 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
+	for (struct request *request = server->requests; request;) {
+		if (request->virtual) {
+			virtual_abandon(request);
+			request = server->requests; /* the list has changed */
+		} else {
+			request = request->next;
+		}
+	}
 	/* The library aborts when it is stopped with suspended connections. A cut request leaves
 	 * the list only when the library runs, so the list does not change under our feet. */
 	for (struct request *request = server->requests; request; request = request->next) {

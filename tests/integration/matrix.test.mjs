@@ -16,6 +16,11 @@ GET /profiles: profiles:read
 GET /profiles/{profile}: profiles:read
 GET /doctor: obs:read
 GET //metrics: obs:read
+POST //mcp: known
+GET //mcp: known
+DELETE //mcp: known
+GET //.well-known/oauth-protected-resource: public
+GET //.well-known/oauth-protected-resource/mcp: public
 GET /events: obs:read
 POST /run: sandboxes:write
 GET /run: sandboxes:write
