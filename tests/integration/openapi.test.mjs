@@ -81,7 +81,7 @@ describe('openapi', () => {
 		for (const [path, item] of Object.entries(document.paths))
 			for (const [method, { security, operationId }] of Object.entries(item)) {
 				assert.ok(Array.isArray(security), `${method} ${path}`);
-				assert.ok(security.length === 1 || ['health', 'openapi'].includes(operationId), `${method} ${path}`);
+				assert.ok(security.length === 1 || ['health', 'openapi', 'resource_metadata', 'resource_metadata_mcp'].includes(operationId), `${method} ${path}`);
 			}
 		assert.equal(document.components.securitySchemes.key.scheme, 'bearer');
 	});
