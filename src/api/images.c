@@ -182,7 +182,8 @@ static void on_gone(struct request *request, bool gone, void *ctx)
 
 static int check_import(struct call *call, const char *name, const char *format, struct err *err)
 {
-	static const char *const formats[] = {"auto", "tar", "oci-layout", "docker-archive"};
+	static const char *const formats[] = {"auto", "tar", "oci-layout", "docker-archive",
+	                                      IMAGE_ON_HOST};
 	auto_(image_freep) struct image *image = NULL;
 
 	if (!name || !str_is_name(name) || image_is_host(name))
@@ -196,7 +197,8 @@ static int check_import(struct call *call, const char *name, const char *format,
 		if (str_eq(formats[i], format))
 			return 0;
 	}
-	return err_set(err, ERR_INVALID, "'format' is auto, tar, oci-layout or docker-archive");
+	return err_set(err, ERR_INVALID,
+	               "'format' is auto, tar, oci-layout, docker-archive or host-layer");
 }
 
 void handle_image_import(struct call *call)

@@ -93,7 +93,7 @@ static void on_unpacked(const struct broker_imported *unpacked, const struct err
 	strings_copy(&image->layers, &unpacked->layers);
 	if (unpacked->config)
 		spec_set(&image->config, unpacked->config);
-	if (*unpacked->format)
+	if (*unpacked->format && !str_eq(image->format, IMAGE_ON_HOST))
 		spec_set(&image->format, unpacked->format);
 	image->bytes = unpacked->bytes;
 	image->entries = unpacked->entries;
@@ -112,8 +112,9 @@ void gallery_import(struct gallery *gallery, struct image *image, int archive_fd
 	struct import *import = mem_new(struct import);
 
 	*import = (struct import){gallery, image, on_imported, ctx};
-	broker_call_import(gallery->broker, image->id.text, image->format, archive_fd, on_unpacked,
-	                   import);
+	broker_call_import(gallery->broker, image->id.text,
+	                   str_eq(image->format, IMAGE_ON_HOST) ? "tar" : image->format, archive_fd,
+	                   on_unpacked, import);
 }
 
 /* --- remove --- */

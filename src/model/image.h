@@ -8,6 +8,9 @@
 #include "base/id.h"
 #include "model/strings.h"
 
+/* A format: its layers lie on top of the host image. */
+#define IMAGE_ON_HOST "host-layer"
+
 struct image {
 	struct id id;
 	char *name;            /* unique */

@@ -13,10 +13,10 @@ bool image_is_host(const char *name)
 
 void image_layers(const struct image *image, struct strings *ret)
 {
-	if (image)
-		strings_copy(ret, &image->layers);
-	else
+	if (!image || str_eq(image->format, IMAGE_ON_HOST))
 		strings_add(ret, "host");
+	for (size_t i = 0; image && i < image->layers.count; i++)
+		strings_add(ret, image->layers.items[i]);
 }
 
 static void apply_env(const json_t *env, struct spec *spec)

@@ -11,7 +11,7 @@
 
 /* "host": this machine's own /usr and friends. */
 bool image_is_host(const char *name);
-/* The layers to launch with; image is NULL for the host image. */
+/* The layers to launch with, added to the list; image is NULL for the host image. */
 void image_layers(const struct image *image, struct strings *ret);
 /* Fills what *spec leaves open (environment variables it does not set) from the image. What does
  * not pass our own checks is left out. */

@@ -1,5 +1,7 @@
 // Agents that speak the Agent Client Protocol: ours against a scripted model, and one that misbehaves in every way.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { Daemon, isAlive, until } from './lib.mjs';
@@ -215,6 +217,29 @@ command = ["no-such-agent"]
 			assert.equal(answer.status, status, String(answer.bytes));
 			assert.match(answer.body.detail, pattern);
 		}
+	});
+
+	test('one is installed from a folder, renewed, and used', async () => {
+		const before = await cloche.json(['agent', 'list']);
+		assert.deepEqual(before.map((agent) => [agent.name, agent.installed]).slice(0, 3), [['shell', true], ['cloche-agent', true], ['pi', false]]);
+		const none = await cloche.cli(['agent', 'install', 'pi']);
+		assert.equal(none.code, 64);
+		assert.match(none.stderr, /npm install --prefix DIR .*pi-acp@/);
+		const folder = path.join(cloche.folder, 'pi');
+		const bin = path.join(folder, 'node_modules/.bin');
+		fs.mkdirSync(bin, { recursive: true });
+		for (const word of ['first', 'second']) {
+			const program = FAKE.replace("say('hel'); say('lo');", `say(process.env.PI_OFFLINE + ' ${word}'); say(require('fs').readFileSync('/home/agent/.pi/agent/settings.json', 'utf8').match(/gw/)[0]);`);
+			fs.writeFileSync(path.join(bin, 'pi-acp'), `#!/usr/bin/env node\n${program}`, { mode: 0o755 });
+			assert.equal(await cloche.ok(['agent', 'install', 'pi', '--from', folder]), 'agent-pi\n');
+			const task = await run(cloche, { instruction: 'chat', agent: 'pi' });
+			assert.deepEqual([task.status, task.stdout], ['completed', `1 ${word}gw\n`], JSON.stringify(task.run));
+			await until(async () => (await cloche.get('GET', '/sandboxes?limit=1000')).items.length === 0, 'its sandbox is gone');
+		}
+		const [, , pi] = await cloche.json(['agent', 'list']);
+		assert.deepEqual([pi.installed, pi.image], [true, 'agent-pi']);
+		assert.equal(await cloche.ok(['agent', 'test', 'shell']), 'ready\n');
+		assert.equal((await cloche.cli(['agent', 'install', 'shell', '--from', folder])).code, 64);
 	});
 
 	test('the key of the provider is nowhere inside', async () => {

@@ -121,6 +121,7 @@ DELETE /teams/{team}/members/{member}: teams:write
 GET /trusted-keys: agents:read
 POST /trusted-keys: agents:write
 DELETE /trusted-keys/{trusted}: agents:write
+GET /agents: agents:read
 POST /agents/verify: agents:read
 GET /audit: audit:read
 GET /audit/verify: audit:read operator
