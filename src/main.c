@@ -69,13 +69,10 @@ static bool is_agent(const char *program)
 }
 
 /* Init knows what runs inside, the keeper's code what a root is made of. */
-static int build_inside(struct wire_msg *msg, struct init_rights *ret, struct err *err)
+static int build_inside(struct wire_msg *msg, struct err *err)
 {
 	auto_(slot_done) struct slot slot;
-	if (birth_build(msg, &slot, err) < 0)
-		return -1;
-	*ret = (struct init_rights){slot.range_count, slot.nofile, slot.nproc, slot.is_parked};
-	return 0;
+	return birth_build(msg, &slot, err);
 }
 
 static int drop_inside(const struct init_rights *rights, int keep_fd, struct err *err)

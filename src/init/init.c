@@ -126,7 +126,7 @@ static int execute_again(const char *role, const struct init_rights *rights, int
 	                      rights->waits ? (char *)"waits" : NULL,
 	                      NULL};
 	static char *const environment[] = {NULL};
-	if (getuid() == 0)
+	if (rights->has_range)
 		return 0;
 	if (fcntl(sock, F_SETFD, 0) < 0 || chdir("/") < 0)
 		return -errno;
@@ -145,31 +145,45 @@ static int settle(struct walls *walls, struct err *err)
 	return 0;
 }
 
-/* Says how it went, and serves. */
-static NORETURN void become_spawner(int sock, bool waits, struct err *err)
+/* Landlock now, or with its first message; one that cannot ends, and another tries. */
+static NORETURN void become_spawner(struct walls *walls, bool waits)
 {
-	struct walls walls;
-	int r = err->code == ERR_OK ? settle(&walls, err) : -1;
-	if (r >= 0 && !waits && (r = walls_close(&walls)) < 0)
-		(void)err_sys(err, -r, "put up Landlock");
-	if (io_write_all(sock, err, sizeof(*err)) < 0 || r < 0)
+	if (!waits && walls_close(walls) < 0)
 		_exit(1);
-	(void)close(sock);
-	spawn_loop(INIT_SPAWN_FD, &walls);
+	spawn_loop(INIT_SPAWN_FD, walls);
 }
 
-/* Until it is told what it may it sits in its cgroup and does nothing. */
+/* After the root is there: see execute_again. */
+static NORETURN void drop_late(const struct init_birth *birth, const struct init_rights *rights,
+                               int sock)
+{
+	struct err err = {0};
+	if (birth->drop(rights, sock, &err) < 0 ||
+	    execute_again(INIT_SPAWNER, rights, sock, NULL) < 0)
+		_exit(1);
+	_exit(1); /* it would have been executed */
+}
+
+/* Drops its privileges while init builds the root, and waits for that at the end. */
 static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 {
 	struct init_rights rights;
+	struct walls walls;
 	struct err err = {0};
+	char go;
 	(void)close(INIT_CONTROL_FD);
 	if (io_read_full(sock, &rights, sizeof(rights)) != sizeof(rights))
-		_exit(0); /* init is gone, or could not build */
-	int r = birth->drop(&rights, sock, &err);
-	if (r >= 0 && (r = execute_again(INIT_SPAWNER, &rights, sock, NULL)) < 0)
-		(void)err_sys(&err, -r, "execute the program again");
-	become_spawner(sock, rights.waits, &err);
+		_exit(0); /* init is gone */
+	bool is_late = !rights.has_range;
+	if (!is_late && birth->drop(&rights, sock, &err) == 0)
+		(void)settle(&walls, &err); /* err says it */
+	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK ||
+	    io_read_full(sock, &go, 1) != 1)
+		_exit(1);
+	if (is_late)
+		drop_late(birth, &rights, sock);
+	(void)close(sock);
+	become_spawner(&walls, rights.waits);
 }
 
 static int start_spawner(struct init *init, const struct init_birth *birth, int *ret_sock)
@@ -188,34 +202,38 @@ static int start_spawner(struct init *init, const struct init_birth *birth, int 
 	return r; /* the socket stays open here too: a later spawner serves what is queued in it */
 }
 
-/* The spawner's walls are its own; one that replaces it makes them anew. */
-static int settle_both(struct init *init, int spawner, struct err *err)
+/* The spawner drops its privileges meanwhile; the root is there when it may go on. */
+static int let_spawner_go(int spawner, struct err *err)
 {
 	struct err theirs;
-	if (settle(&init->walls, err) < 0)
-		return -1;
-	if (io_read_full(spawner, &theirs, sizeof(theirs)) != sizeof(theirs))
+	if (io_read_full(spawner, &theirs, sizeof(theirs)) != sizeof(theirs) ||
+	    io_write_all(spawner, "", 1) < 0)
 		return err_set(err, ERR_INTERNAL, "the spawner ended before it was ready");
 	*err = theirs;
 	return theirs.code == ERR_OK ? 0 : -1;
 }
 
-/* The spawner first: it does its part while we do ours. */
-static int drop_both(struct init *init, const struct init_birth *birth,
-                     const struct init_rights *rights, int spawner, struct err *err)
+static int drop_own(struct init *init, const struct init_birth *birth,
+                    const struct init_rights *rights, int spawner, struct err *err)
 {
-	int r = io_write_all(spawner, rights, sizeof(*rights));
-	if (r < 0)
-		return err_sys(err, -r, "start the spawner");
 	if (birth->drop(rights, spawner, err) < 0)
 		return -1;
-	r = execute_again(INIT_SERVES, rights, spawner, init);
-	return r < 0 ? err_sys(err, -r, "execute the program again") : 0;
+	int r = execute_again(INIT_SERVES, rights, spawner, init);
+	return r < 0 ? err_sys(err, -r, "execute the program again") : settle(&init->walls, err);
+}
+
+static struct init_rights read_rights(const struct wire_msg *msg)
+{
+	uint32_t count = (uint32_t)wire_u64(msg, FIELD_RANGE_COUNT, 1);
+	return (struct init_rights){.range_count = count,
+	                            .nofile = wire_u64(msg, FIELD_NOFILE, 0),
+	                            .nproc = wire_u64(msg, FIELD_NPROC, 0),
+	                            .has_range = count > INIT_AGENT,
+	                            .waits = wire_u64(msg, FIELD_PARKED, 0) != 0};
 }
 
 static int be_born(struct init *init, const struct init_birth *birth, struct err *err)
 {
-	struct init_rights rights;
 	struct wire_msg msg;
 	auto_close int spawner = -1;
 	int r = start_spawner(init, birth, &spawner);
@@ -228,11 +246,16 @@ static int be_born(struct init *init, const struct init_birth *birth, struct err
 		r = wire_recv(INIT_CONTROL_FD, init->bytes, LIMIT_WIRE_BYTES, &msg);
 	if (r <= 0 || msg.type != WIRE_I_SLOT)
 		_exit(0); /* nobody wants us any more */
-	r = birth->build(&msg, &rights, err);
+	struct init_rights rights = read_rights(&msg);
+	r = io_write_all(spawner, &rights, sizeof(rights));
+	if (r < 0)
+		(void)err_sys(err, -r, "start the spawner");
+	else
+		r = birth->build(&msg, err);
 	wire_msg_done(&msg);
-	if (r < 0 || drop_both(init, birth, &rights, spawner, err) < 0)
+	if (r < 0 || let_spawner_go(spawner, err) < 0)
 		return -1;
-	return settle_both(init, spawner, err);
+	return drop_own(init, birth, &rights, spawner, err);
 }
 
 /* After execute_again: what follows the drop. */
@@ -243,10 +266,13 @@ static int be_born_again(struct init *init, char **argv, bool waits, struct err 
 		return err_set(err, ERR_PROTOCOL, "init: malformed arguments");
 	auto_close int fd = (int)sock;
 	(void)!caps_not_dumpable(); /* walls_put_up says if it fails */
+	if (settle(&init->walls, err) < 0)
+		return -1;
+	fd_closep(&fd);
 	if (str_eq(argv[2], INIT_SPAWNER))
-		become_spawner(fd, waits, err);
+		become_spawner(&init->walls, waits);
 	init->spawner = (pid_t)spawner;
-	return settle_both(init, fd, err);
+	return 0;
 }
 
 /* --- requests of the keeper --- */

@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/err.h"
 
-enum { INIT_CONTROL_FD = 3, INIT_SPAWN_FD = 4, INIT_UID = 60999 };
+enum { INIT_CONTROL_FD = 3, INIT_SPAWN_FD = 4, INIT_UID = 60999, INIT_AGENT = 1000 };
 
 struct wire_msg;
 
@@ -16,13 +16,14 @@ struct wire_msg;
 struct init_rights {
 	uint32_t range_count;   /* of ids */
 	uint64_t nofile, nproc; /* as struct slot has them */
+	bool has_range;         /* more than the agent's id */
 	bool waits;             /* to be claimed: mounts may still come in */
 };
 
 /* How the root is built and privileges go, done by whoever knows images: given by main.c. */
 struct init_birth {
 	/* I_SLOT: makes the root it names and enters it. */
-	int (*build)(struct wire_msg *msg, struct init_rights *ret, struct err *err);
+	int (*build)(struct wire_msg *msg, struct err *err);
 	/* To what runs inside; keeps fds 0 to 4 and one more. */
 	int (*drop)(const struct init_rights *rights, int keep_fd, struct err *err);
 };

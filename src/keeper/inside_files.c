@@ -83,7 +83,9 @@ static bool has_id(const char *text, const char *needle)
  */
 static int add_account(int etc, const char *name, const char *line)
 {
-	auto_close int fd = path_open_plain(etc, name, O_RDWR | O_APPEND | O_NONBLOCK, 0);
+	/* To open it for writing copies it out of the image, which takes a millisecond: only when
+	 * there is something to write. */
+	auto_close int fd = path_open_plain(etc, name, O_RDONLY | O_NONBLOCK, 0);
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ELOOP || fd == -EISDIR || fd == -ENXIO ? 0 : fd;
 	struct stat st;
@@ -96,9 +98,12 @@ static int add_account(int etc, const char *name, const char *line)
 		return r;
 	if (has_id(text, "1000:"))
 		return 0;
+	auto_close int out = path_open_plain(etc, name, O_WRONLY | O_APPEND | O_NONBLOCK, 0);
+	if (out < 0)
+		return out;
 	if (len > 0 && text[len - 1] != '\n')
-		r = io_write_all(fd, "\n", 1);
-	return r < 0 ? r : io_write_all(fd, line, strlen(line));
+		r = io_write_all(out, "\n", 1);
+	return r < 0 ? r : io_write_all(out, line, strlen(line));
 }
 
 /* A file that put_file made is written over: an overlay takes its time to unlink and create. */
