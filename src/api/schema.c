@@ -324,7 +324,8 @@ static json_t *describe_kind(const struct schema_field *field)
 		return json_pack("{s:s}", "type", "number");
 	case SCHEMA_LIMIT:
 	case SCHEMA_MS:
-		return json_pack("{s:[s,s]}", "type", "number", "string");
+		/* Not a list of types: some readers of tools' schemas know one type only. */
+		return json_pack("{s:[{s:s}, {s:s}]}", "anyOf", "type", "number", "type", "string");
 	case SCHEMA_STRINGS:
 		return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
 	case SCHEMA_TEXTS:
