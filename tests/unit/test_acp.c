@@ -105,6 +105,8 @@ TEST(a_turn_from_its_beginning_to_its_end)
 	start(&seen);
 	CHECK_HAS(seen.sent, "\"method\":\"initialize\"");
 	CHECK_HAS(seen.sent, "\"protocolVersion\":1");
+	CHECK_HAS(seen.sent, "\"readTextFile\":false");
+	CHECK_HAS(seen.sent, "\"terminal\":false");
 	hear(&seen, INITIALIZED);
 	CHECK_HAS(seen.sent, "\"method\":\"session/new\"");
 	CHECK_HAS(seen.sent, "\"cwd\":\"/w\"");
