@@ -38,6 +38,7 @@ typedef void (*engine_on_strings)(const struct strings *list, const struct err *
 struct sandbox_change {
 	const char *name;             /* NULL: as it is; "": none */
 	const struct strings *labels; /* NULL: as they are */
+	const char *made_by;          /* credentials; NULL: as they are */
 	bool has_visibility;
 	enum visibility visibility;
 	bool has_ttl;

@@ -106,6 +106,7 @@ static int list(struct call *call, struct strings *labels, struct sandbox_page *
 	    each_part(call_query(call, "label", ""), add_label, labels, err) < 0)
 		return -1;
 	filter.labels = labels->count > 0 ? labels : NULL;
+	filter.hides_kept = labels->count == 0;
 	return store_sandbox_list(call->api->store, &filter, page, err);
 }
 

@@ -17,9 +17,11 @@
 #include "model/capability.h"
 #include "model/config.h"
 #include "model/entry.h"
+#include "model/jsonschema.h"
 #include "model/rights.h"
 #include "model/trust.h"
 #include "store/identity.h"
+#include "store/resume.h"
 #include "store/task.h"
 #include "task/agent.h"
 
@@ -39,28 +41,22 @@ static bool is_given(const json_t *body, const char *name)
 	return value && !json_is_null(value);
 }
 
-/* --- what this version, or this agent, does not do --- */
+/* --- what this agent does not do, and what belongs together --- */
 
 static int check_possible(const json_t *body, const struct agent *agent, struct err *err)
 {
-	static const struct {
-		const char *name, *why;
-	} later[] = {
-		{"repository", "this version does not clone repositories"},
-		{"branch", "this version does not clone repositories"},
-		{"outputSchema", "this version does not check results against a schema"},
-		{"resumeFrom", "this version does not keep the files of a run"},
-	};
 	static const char *const of_model[] = {"model", "reasoningEffort", "mcpServers", "skills"};
 	static const char *const not_yet[] = {"reasoningEffort", "mcpServers", "skills"};
+	static const char *const of_repository[] = {"branch", "createPr"};
 
-	for (size_t i = 0; i < ARRAY_LEN(later); i++) {
-		if (is_given(body, later[i].name))
-			return err_set(err, ERR_UNSUPPORTED, "'%s': %s", later[i].name,
-			               later[i].why);
+	for (size_t i = 0; i < ARRAY_LEN(of_repository); i++) {
+		const json_t *value = json_object_get(body, of_repository[i]);
+
+		if (is_given(body, of_repository[i]) && !json_is_false(value) &&
+		    !is_given(body, "repository"))
+			return err_set(err, ERR_INVALID, "'%s' needs a repository",
+			               of_repository[i]);
 	}
-	if (json_is_true(json_object_get(body, "createPr")))
-		return err_set(err, ERR_INVALID, "'createPr' needs a repository");
 	for (size_t i = 0; i < ARRAY_LEN(of_model); i++) {
 		if (is_given(body, of_model[i]) && !agent->has_model)
 			return err_set(err, ERR_INVALID, "'%s': the agent '%s' has no model",
@@ -71,6 +67,31 @@ static int check_possible(const json_t *body, const struct agent *agent, struct 
 			return err_set(err, ERR_UNSUPPORTED,
 			               "'%s': this version does not pass it on", not_yet[i]);
 	}
+	return 0;
+}
+
+/* What a repository is fetched through is configured by the operator. */
+static int check_repository(const json_t *body, struct err *err)
+{
+	if (!is_given(body, "repository"))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	               "'repository': no forge is configured on this server; let the instruction "
+	               "clone it, in an environment that reaches it");
+}
+
+/* As it will be read when the result is there: what fails then should not have been accepted. */
+static int check_schema(const json_t *body, struct err *err)
+{
+	auto_(jsonschema_freep) struct jsonschema *schema = NULL;
+	auto_free char *text = NULL;
+
+	if (!is_given(body, "outputSchema"))
+		return 0;
+	text = json_dumps(json_object_get(body, "outputSchema"),
+	                  JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+	if (jsonschema_compile(text, strlen(text), NULL, &schema, err) < 0)
+		return err_wrap(err, "'outputSchema'");
 	return 0;
 }
 
@@ -275,6 +296,15 @@ int task_make_spec(const json_t *wish, const struct config *config, struct spec 
 	return decode_spec(wish, config, ret, err);
 }
 
+/* Members of a task that are about its sandbox, and what a sandbox calls them. */
+static const struct {
+	const char *from, *to;
+} of_sandbox[] = {{"profile", "profile"},
+                  {"environment", "network"},
+                  {"extraDomains", "allow"},
+                  {"limits", "limits"},
+                  {"env", "env"}};
+
 /* Public names to those of the runtimes: the only place that knows both. */
 static int runtime_of(const char *name, const char **ret, struct err *err)
 {
@@ -303,32 +333,58 @@ static int check_environment(struct call *call, const char *name, struct err *er
 }
 
 /* A SandboxRequest of what the task says about its sandbox. */
-static int make_wish(struct call *call, json_t **ret, struct err *err)
+static int wish_of_body(const json_t *body, json_t **ret, struct err *err)
 {
-	static const struct {
-		const char *from, *to;
-	} same[] = {{"profile", "profile"},
-	            {"environment", "network"},
-	            {"extraDomains", "allow"},
-	            {"limits", "limits"},
-	            {"env", "env"}};
-	const char *runtime = text_of(call->body, "sandboxRuntime");
+	const char *runtime = text_of(body, "sandboxRuntime");
 	json_t *wish = json_object();
-	struct spec spec;
-	int r;
 
-	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-		json_t *value = json_object_get(call->body, same[i].from);
+	for (size_t i = 0; i < ARRAY_LEN(of_sandbox); i++) {
+		json_t *value = json_object_get(body, of_sandbox[i].from);
 
 		if (value)
-			json_object_set(wish, same[i].to, value);
+			json_object_set(wish, of_sandbox[i].to, value);
 	}
 	*ret = wish;
 	if (runtime && runtime_of(runtime, &runtime, err) < 0)
 		return -1;
 	if (runtime)
 		json_object_set_new(wish, "runtime", json_string(runtime));
-	if (authz_spec(call->api, call->caller, 0, wish, &spec, err) < 0)
+	return 0;
+}
+
+/* It has the sandbox of the run before, so it can wish for nothing else. */
+static int check_same(const json_t *wish, const json_t *before, struct err *err)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach ((json_t *)wish, name, value) {
+		if (json_equal(value, json_object_get(before, name)) ||
+		    json_object_size(value) == 0)
+			continue;
+		return err_set(err, ERR_INVALID,
+		               "'resumeFrom': its sandbox is that of the run before, which has "
+		               "another '%s': leave it out",
+		               name);
+	}
+	return 0;
+}
+
+static int make_wish(struct call *call, const struct task *before, json_t **ret, struct err *err)
+{
+	struct spec spec;
+	int r = wish_of_body(call->body, ret, err);
+
+	if (r == 0 && before) {
+		json_t *choices = json_loads(before->choices, 0, NULL);
+		json_t *old = json_object_get(choices, "sandbox");
+
+		r = check_same(*ret, old, err);
+		json_decref(*ret);
+		*ret = json_incref(old);
+		json_decref(choices);
+	}
+	if (r < 0 || authz_spec(call->api, call->caller, 0, *ret, &spec, err) < 0)
 		return -1;
 	/* What a run may use is known when it runs; that there is such a thing, now. */
 	r = check_environment(call, spec.network, err);
@@ -350,6 +406,19 @@ static bool is_base64(const json_t *coded)
 	                         NULL, sodium_base64_VARIANT_ORIGINAL) == 0;
 }
 
+/* No part of it is "..": what it means would depend on what is there. */
+static bool stays_below(const char *path)
+{
+	while (*path) {
+		size_t len = strcspn(path, "/");
+
+		if (len == 2 && path[0] == '.' && path[1] == '.')
+			return false;
+		path += len + strspn(path + len, "/");
+	}
+	return true;
+}
+
 static int check_inputs(const json_t *inputs, struct err *err)
 {
 	size_t i;
@@ -365,6 +434,11 @@ static int check_inputs(const json_t *inputs, struct err *err)
 		if (!*path || strlen(path) > LIMIT_PATH_LEN)
 			return err_set(err, ERR_INVALID,
 			               "'inputs' %zu: 'path' is empty or too long", i + 1);
+		if (!stays_below(path))
+			return err_set(err, ERR_INVALID,
+			               "'inputs' %zu: '..' leads out of its folder: say where it "
+			               "shall be",
+			               i + 1);
 		if (has_text == has_bytes)
 			return err_set(err, ERR_INVALID,
 			               "'inputs' %zu: give either 'content' or 'contentBase64'",
@@ -376,21 +450,26 @@ static int check_inputs(const json_t *inputs, struct err *err)
 	return 0;
 }
 
-static int take_choices(struct call *call, struct task *task, struct err *err)
+static int take_choices(struct call *call, const struct task *before, struct task *task,
+                        struct err *err)
 {
-	static const char *const kept[] = {"inputs",       "context", "interactionOrigin", "mode",
-	                                   "capabilities", "model",   "permissions"};
+	static const char *const kept[] = {"inputs",      "context",      "interactionOrigin",
+	                                   "mode",        "capabilities", "model",
+	                                   "permissions", "repository",   "branch",
+	                                   "createPr",    "outputSchema"};
 	json_t *choices = json_object();
 	json_t *wish = NULL;
-	int r = make_wish(call, &wish, err);
+	int r = make_wish(call, before, &wish, err);
 
 	json_object_set_new(choices, "sandbox", wish);
 	for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
 		json_t *value = json_object_get(call->body, kept[i]);
 
-		if (value)
+		if (value && !json_is_null(value))
 			json_object_set(choices, kept[i], value);
 	}
+	if (is_given(call->body, "repository") && !is_given(call->body, "createPr"))
+		json_object_set_new(choices, "createPr", json_true());
 	if (r == 0)
 		r = check_inputs(json_object_get(choices, "inputs"), err);
 	task->choices = json_dumps(choices, JSON_COMPACT);
@@ -497,13 +576,15 @@ static int take_rights(struct call *call, const struct task *task, struct run *r
 
 /* --- all together --- */
 
-static int fill_task(struct call *call, struct task *task, struct err *err)
+static int fill_task(struct call *call, const struct task *before, struct task *task,
+                     struct err *err)
 {
 	struct agent agent;
 
 	if (find_agent(call->api->config, call->body, &agent, err) < 0 ||
-	    check_possible(call->body, &agent, err) < 0 ||
-	    check_mode(call->body, &agent, err) < 0 || check_talk(call->body, &agent, err) < 0 ||
+	    check_possible(call->body, &agent, err) < 0 || check_repository(call->body, err) < 0 ||
+	    check_schema(call->body, err) < 0 || check_mode(call->body, &agent, err) < 0 ||
+	    check_talk(call->body, &agent, err) < 0 ||
 	    take_instruction(call->body, task, err) < 0 || take_title(call->body, task, err) < 0 ||
 	    take_origin(call->body, call->api->config, task, err) < 0 ||
 	    take_team(call, task, err) < 0 || take_owner(call, task, err) < 0 ||
@@ -513,17 +594,21 @@ static int fill_task(struct call *call, struct task *task, struct err *err)
 		return -1;
 	task->agent = mem_strdup(agent.name);
 	task->made_by = caller_chain(call->caller);
-	return take_choices(call, task, err);
+	return take_choices(call, before, task, err);
 }
 
 int task_decode(struct call *call, struct task **ret_task, struct run **ret_run, struct err *err)
 {
 	auto_(task_freep) struct task *task = task_new();
+	auto_(task_freep) struct task *before = NULL;
+	auto_(resume_done) struct resume resume = {0};
 	auto_(run_freep) struct run *run = NULL;
 
-	if (fill_task(call, task, err) < 0)
+	if (task_find_resume(call, &before, &resume, err) < 0 ||
+	    fill_task(call, before, task, err) < 0)
 		return -1;
 	run = run_new(task, io_real_ms());
+	task_resume(run, &resume);
 	run->timeout_ms = call->api->config->tasks.timeout_ms;
 	if (take_timeouts(call->body, call->api->config, run, err) < 0 ||
 	    take_numbers(call->body, run, err) < 0 || take_rights(call, task, run, err) < 0)
@@ -536,11 +621,17 @@ int task_decode(struct call *call, struct task **ret_task, struct run **ret_run,
 int task_decode_run(struct call *call, const struct task *task, struct run **ret, struct err *err)
 {
 	auto_(run_freep) struct run *before = NULL;
+	auto_(task_freep) struct task *other = NULL;
+	auto_(resume_done) struct resume resume = {0};
 	auto_(run_freep) struct run *run = run_new(task, io_real_ms());
 
-	if (is_given(call->body, "resumeFrom"))
-		return err_set(err, ERR_UNSUPPORTED,
-		               "'resumeFrom': this version does not keep the files of a run");
+	if (task_find_resume(call, &other, &resume, err) < 0)
+		return -1;
+	if (other && !str_eq(other->id.text, task->id.text))
+		return err_set(err, ERR_INVALID,
+		               "'resumeFrom': that run is of another task: POST /tasks/run makes a "
+		               "new task that goes on with its files");
+	task_resume(run, &resume);
 	run->timeout_ms = call->api->config->tasks.timeout_ms;
 	if (task->run.text[0]) {
 		if (store_run_get(call->api->store, task->run.text, &before, err) < 0)

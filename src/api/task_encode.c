@@ -201,6 +201,7 @@ json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
 	                    run->has_exit && run->signal ? json_integer(run->signal) : json_null());
 	put_money(object, api, run);
 	put_chain(object, api, run);
+	json_object_set_new(object, "resumeFrom", encode_text(run->resume_from.text));
 	json_object_set_new(object, "sandbox", encode_text(run->sandbox.text));
 	json_object_set_new(object, "token", encode_text(run->token.text));
 	json_object_set_new(object, "scopes", scopes_of(run));
@@ -213,11 +214,13 @@ json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
 	json_object_set_new(object, "completedAt", encode_time(run->ended_ms));
 	if (!whole)
 		return object;
+	json_object_set_new(object, "resume", task_encode_resume(api, run));
 	put_steps(object, api, run);
 	put_token(object, api, run);
 	put_output(object, api, run);
 	json_object_set_new(object, "output",
-	                    run->output ? json_loads(run->output, 0, NULL) : json_null());
+	                    run->output ? json_loads(run->output, JSON_DECODE_ANY, NULL)
+	                                : json_null());
 	return object;
 }
 

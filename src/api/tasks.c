@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "http/request.h"
 #include "store/task.h"
+#include "task/output.h"
 #include "task/tasks.h"
 
 enum { WAIT_MOST_MS = 600 * 1000 };
@@ -39,6 +40,16 @@ static bool is_of_other_run(const struct call *call, const struct task *task)
 	       !str_eq(run->task.text, task->id.text);
 }
 
+struct ownership task_ownership(const struct call *call, const struct task *task)
+{
+	return (struct ownership){
+		.owner = task->owner.text,
+		.team = task->team.text,
+		.visibility = task->visibility,
+		.made_by = is_of_other_run(call, task) ? "" : NULL, /* below nobody: hidden */
+	};
+}
+
 int task_of_path(struct call *call, struct task **ret)
 {
 	const char *id = call->params[0];
@@ -50,12 +61,7 @@ int task_of_path(struct call *call, struct task **ret)
 		call_fail(call, &err);
 		return -1;
 	}
-	ownership = (struct ownership){
-		.owner = (*ret)->owner.text,
-		.team = (*ret)->team.text,
-		.visibility = (*ret)->visibility,
-		.made_by = is_of_other_run(call, *ret) ? "" : NULL, /* below nobody: hidden */
-	};
+	ownership = task_ownership(call, *ret);
 	r = writes(call) ? authz_change(call, &ownership, "task", id, &err)
 	                 : authz_look(call, &ownership, "task", id, &err);
 	if (r == 0)
@@ -394,10 +400,10 @@ void handle_output_get(struct call *call)
 	if (task_run_of(call, task, NULL, &run, &err) < 0)
 		call_fail(call, &err);
 	else
-		call_answer(
-			call, 200,
-			json_pack("{s:o}", "output",
-		                  run->output ? json_loads(run->output, 0, NULL) : json_null()));
+		call_answer(call, 200,
+		            json_pack("{s:o}", "output",
+		                      run->output ? json_loads(run->output, JSON_DECODE_ANY, NULL)
+		                                  : json_null()));
 }
 
 static void on_output_stored(const struct store_result *result, void *ctx)
@@ -410,16 +416,30 @@ static void on_output_stored(const struct store_result *result, void *ctx)
 		call_fail(call, &result->err);
 }
 
+static int check_output(const struct task *task, const char *text, struct err *err)
+{
+	json_t *choices = json_loads(task->choices, 0, NULL);
+	int r = output_check(json_object_get(choices, "outputSchema"), text, strlen(text), err);
+
+	json_decref(choices);
+	return r;
+}
+
 void handle_output_set(struct call *call)
 {
 	auto_(task_freep) struct task *task = NULL;
-	auto_free char *text =
-		json_dumps(json_object_get(call->body, "output"), JSON_COMPACT | JSON_ENCODE_ANY);
+	auto_free char *text = json_dumps(json_object_get(call->body, "output"),
+	                                  JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 	struct event event = {.kind = EVENT_TASK_OUTPUT, .time_ms = io_real_ms()};
 	struct store_write *write;
+	struct err err = {0};
 
 	if (task_of_path(call, &task) < 0)
 		return;
+	if (check_output(task, text, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
 	write = store_write_new(call->api->store);
 	store_set_output(write, task->run.text, text);
 	event.sandbox = task->id;

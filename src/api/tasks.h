@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "model/task.h"
+#include "store/resume.h"
 
 /* TaskRequest for this caller: a task, and the run it starts with. The caller frees both. */
 int task_decode(struct call *call, struct task **ret_task, struct run **ret_run,
@@ -16,6 +17,12 @@ int task_decode(struct call *call, struct task **ret_task, struct run **ret_run,
 /* A further run of a task that is there. */
 int task_decode_run(struct call *call, const struct task *task, struct run **ret,
                     struct err *err) NODISCARD;
+/* What the body's resumeFrom (a run, or a task: its newest) names, if they may and it can be; all
+ * stays empty when it names nothing. */
+int task_find_resume(struct call *call, struct task **ret_task, struct resume *ret,
+                     struct err *err) NODISCARD;
+/* Lets the run go on with that. */
+void task_resume(struct run *run, const struct resume *resume);
 /* For struct tasks_config. */
 int task_make_spec(const json_t *wish, const struct config *config, struct spec *ret,
                    struct err *err) NODISCARD;
@@ -24,6 +31,11 @@ int task_make_spec(const json_t *wish, const struct config *config, struct spec 
 json_t *task_encode(struct api *api, const struct task *task, const struct run *run, bool whole);
 json_t *task_encode_run(struct api *api, const struct run *run, bool whole);
 
+/* What is kept of its files; null: nothing. */
+json_t *task_encode_resume(struct api *api, const struct run *run);
+
+/* Whose it is, for authz.h. */
+struct ownership task_ownership(const struct call *call, const struct task *task);
 /* The task of the path, which they may do with what the route says. On failure the call was ended.
  */
 int task_of_path(struct call *call, struct task **ret) NODISCARD;

@@ -21,6 +21,7 @@ enum { FILE_MOST = 700 * 1024 };
 
 struct task_options {
 	const char *instruction, *file;
+	const char *repository, *branch, *resume_from, *schema;
 	const char *title, *agent, *profile, *environment, *runtime, *team, *user, *origin, *budget,
 		*key;
 	uint64_t timeout_ms, idle_ms, priority;
@@ -150,6 +151,32 @@ static int put_instruction(struct cli *cli, const struct task_options *options, 
 	return 0;
 }
 
+/* A file, or the schema itself. */
+static int put_schema(json_t *body, const char *schema, struct err *err)
+{
+	auto_free char *text = NULL;
+	json_error_t where;
+	json_t *json;
+	size_t len;
+	int r;
+
+	if (!schema)
+		return 0;
+	if (*schema == '{') {
+		json = json_loads(schema, JSON_REJECT_DUPLICATES, &where);
+	} else {
+		r = io_read_file(AT_FDCWD, schema, FILE_MOST, &text, &len);
+		if (r < 0)
+			return err_sys(err, -r, "read %s", schema);
+		json = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+	}
+	if (!json)
+		return err_set(err, ERR_INVALID, "--output-schema: line %d: %s", where.line,
+		               where.text);
+	json_object_set_new(body, "outputSchema", json);
+	return 0;
+}
+
 static json_t *body_of(struct cli *cli, const struct task_options *options)
 {
 	auto_json json_t *body = json_object();
@@ -163,6 +190,9 @@ static json_t *body_of(struct cli *cli, const struct task_options *options)
 	put_text(body, "profile", options->profile);
 	put_text(body, "environment", options->environment);
 	put_text(body, "sandboxRuntime", options->runtime);
+	put_text(body, "repository", options->repository);
+	put_text(body, "branch", options->branch);
+	put_text(body, "resumeFrom", options->resume_from);
 	put_text(body, "team", options->team);
 	put_text(body, "userId", options->user);
 	put_text(body, "originProduct", options->origin ? options->origin : "cli");
@@ -183,6 +213,7 @@ static json_t *body_of(struct cli *cli, const struct task_options *options)
 		json_object_set_new(body, "budget", json_real(dollars));
 	}
 	if (put_instruction(cli, options, body) < 0 ||
+	    put_schema(body, options->schema, &cli->err) < 0 ||
 	    cli_spec_add_env(env, &options->env, &cli->err) < 0 ||
 	    put_map(body, "labels", &options->labels, &cli->err) < 0 ||
 	    put_map(body, "limits", &options->limits, &cli->err) < 0)
@@ -216,6 +247,12 @@ static json_t *body_of(struct cli *cli, const struct task_options *options)
 		{"env", 'e', OPT_LIST, &(o).env, "NAME[=VALUE]", "of its commands; may repeat"},   \
 		{"limit", 0, OPT_LIST, &(o).limits, "NAME=VALUE", "memory=1G; may repeat"},        \
 		{"input", 0, OPT_LIST, &(o).inputs, "FILE:TARGET", "a file for it; may repeat"},   \
+		{"repository", 0, OPT_STR, &(o).repository, "ORG/NAME", "to clone into it"},       \
+		{"branch", 0, OPT_STR, &(o).branch, "NAME", "of the repository"},                  \
+		{"resume-from",    0,    OPT_STR,                                                  \
+	         &(o).resume_from, "ID", "a run or task whose files to go on with"},               \
+		{"output-schema", 0,      OPT_STR,                                                 \
+	         &(o).schema,     "FILE", "JSON Schema its result must fit"},                      \
 		{"label", 0, OPT_LIST, &(o).labels, "KEY=VALUE", "may repeat"},                    \
 		{"priority", 0, OPT_U64, &(o).priority, "N", "0 to 100"},                          \
 		{"budget", 0, OPT_STR, &(o).budget, "DOLLARS", "what it may spend"},               \
@@ -315,7 +352,7 @@ int cmd_task_create(struct cli *cli)
 }
 
 /* The first run of a task, or another. */
-static int start(struct cli *cli)
+static int start(struct cli *cli, bool resumes)
 {
 	struct task_options options = {0};
 	const struct opt opts[] = {
@@ -339,6 +376,8 @@ static int start(struct cli *cli)
 	put_ms(body, "timeout", options.timeout_ms);
 	put_ms(body, "idleTimeout", options.idle_ms);
 	put_ms(body, "priority", options.priority);
+	if (resumes)
+		put_text(body, "resumeFrom", cli->argv[0]);
 	if (client_json(cli, "POST", target, body, &answer) < 0)
 		return -1;
 	return show_started(cli, answer, &options);
@@ -346,12 +385,17 @@ static int start(struct cli *cli)
 
 int cmd_task_start(struct cli *cli)
 {
-	return start(cli);
+	return start(cli, false);
 }
 
 int cmd_task_retry(struct cli *cli)
 {
-	return start(cli);
+	return start(cli, false);
+}
+
+int cmd_task_resume(struct cli *cli)
+{
+	return start(cli, true);
 }
 
 int cmd_task_wait(struct cli *cli)

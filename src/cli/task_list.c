@@ -134,6 +134,43 @@ int cmd_task_logs(struct cli *cli)
 	return http_read_to_fd(&cli->http, STDOUT_FILENO, NULL, NULL, &cli->err);
 }
 
+/* --- the result --- */
+
+static int set_output(struct cli *cli, const char *target, const char *text)
+{
+	auto_json json_t *body = json_object();
+	json_error_t where;
+	json_t *output = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where);
+
+	if (!output)
+		return err_set(&cli->err, ERR_INVALID, "--set is JSON: %s", where.text);
+	json_object_set_new(body, "output", output);
+	return client_json(cli, "PUT", target, body, NULL);
+}
+
+int cmd_task_output(struct cli *cli)
+{
+	const char *set = NULL;
+	const struct opt opts[] = {
+		{"set", 0, OPT_STR, &set, "JSON", "give it, while the task runs"},
+		{0},
+	};
+	auto_json json_t *answer = NULL;
+	int r = cli_parse(cli, opts, 1, 1);
+
+	if (r <= 0)
+		return r;
+	auto_free char *target = client_target("/tasks/%s/output", cli->argv[0]);
+
+	if (set)
+		return set_output(cli, target, set);
+	if (client_get(cli, target, &answer) < 0)
+		return -1;
+	if (!output_json(cli, answer))
+		output_json_line(json_object_get(answer, "output"));
+	return 0;
+}
+
 /* --- artifacts --- */
 
 static int put_artifact(struct cli *cli, const char *task, const char *path)

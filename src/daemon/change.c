@@ -30,6 +30,7 @@ static void take_back(struct change *change)
 	spec_set(&row->spec.name, change->before->spec.name);
 	strings_copy(&row->spec.labels, &change->before->spec.labels);
 	row->spec.visibility = change->before->spec.visibility;
+	spec_set(&row->spec.made_by, change->before->spec.made_by);
 	row->spec.ttl_ms = change->before->spec.ttl_ms;
 	row->expires_ms = change->before->expires_ms;
 }
@@ -68,6 +69,8 @@ static void submit(struct change *change, const struct sandbox_change *wanted)
 		spec_set(&row->spec.name, wanted->name);
 	if (wanted->labels)
 		strings_copy(&row->spec.labels, wanted->labels);
+	if (wanted->made_by)
+		spec_set(&row->spec.made_by, wanted->made_by);
 	if (wanted->has_visibility)
 		row->spec.visibility = wanted->visibility;
 	if (wanted->has_ttl) {

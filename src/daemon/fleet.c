@@ -241,6 +241,7 @@ static const struct {
 	{FIELD_METER_NET_RECEIVED, "net_received", "net_received_bytes"},
 	{FIELD_METER_NET_CONNECTIONS, "net_connections", "net_connections"},
 	{FIELD_METER_NET_DENIED, "net_denied", "net_denied"},
+	{FIELD_METER_FILES_SAME, "files_same", "files_same"},
 };
 
 static void take_meters(struct member *member, const struct wire_msg *msg)

@@ -75,7 +75,7 @@ int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *er
 	slot->nofile = wire_u64(msg, FIELD_NOFILE, slot->nofile);
 	keeper_set_deadline(keeper, wire_u64(msg, FIELD_DEADLINE_MS, 0));
 	keeper->started_boot_ms = io_boot_ms();
-	meter_restart(&keeper->meter);
+	meter_restart(&keeper->meter, &slot->disk, keeper->launch.rootfs.disk_fd);
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_CLAIMED, 0);
 	/* So that the first command finds everything ready; it would do without. */

@@ -29,10 +29,18 @@ void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct
 	meter->sampled_ms = now_ms;
 }
 
-void meter_restart(struct meter *meter)
+void meter_restart(struct meter *meter, const struct disk_spec *disk, int disk_fd)
 {
 	meter->memory_byte_ms = 0;
 	meter->sampled_ms = io_boot_ms();
+	meter->has_disk_before =
+		disk_fd >= 0 && disk_usage(disk, disk_fd, &meter->disk_before) >= 0;
+}
+
+bool meter_files_same(const struct meter *meter)
+{
+	return meter->has_disk_before && meter->disk.bytes == meter->disk_before.bytes &&
+	       meter->disk.inodes == meter->disk_before.inodes;
 }
 
 void meter_put(const struct meter *meter, struct wire_out *out)
@@ -44,6 +52,7 @@ void meter_put(const struct meter *meter, struct wire_out *out)
 	wire_put_u64(out, FIELD_METER_PIDS, meter->usage.pids);
 	wire_put_u64(out, FIELD_METER_DISK, meter->disk.bytes);
 	wire_put_u64(out, FIELD_METER_INODES, meter->disk.inodes);
+	wire_put_u64(out, FIELD_METER_FILES_SAME, meter_files_same(meter));
 	wire_put_u64(out, FIELD_METER_OOM_KILLS, meter->usage.oom_kills);
 	wire_put_u64(out, FIELD_METER_PIDS_DENIED, meter->usage.pids_denied);
 }

@@ -44,6 +44,8 @@ struct config_agent {
 struct config_tasks {
 	uint64_t timeout_ms, timeout_max_ms;
 	uint64_t concurrency, team_concurrency;
+	uint64_t resume_ttl_ms, resume_most, resume_bytes;
+	uint64_t artifact_ttl_ms;
 	struct strings origin_products;
 	char *image; /* of tasks whose profile has none; NULL: see task/agent.h */
 };

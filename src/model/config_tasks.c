@@ -5,6 +5,8 @@
 
 enum { NUMBER_MOST = 1000000, LIST_MOST = 64, KEYS_MOST = 16, TIMEOUT_LEAST_MS = 100 };
 
+#define DAY_MS (UINT64_C(24) * 3600 * 1000)
+
 typedef int (*read_value)(void *field, const struct toml *node, struct err *err);
 
 static int read_NUMBER(void *field, const struct toml *node, struct err *err)
@@ -31,6 +33,19 @@ static int read_DURATION(void *field, const struct toml *node, struct err *err)
 		               "'%s' is not a time such as \"30m\", \"2h\" or 90 (seconds)",
 		               node->key);
 	*(uint64_t *)field = ms;
+	return 0;
+}
+
+static int read_BYTES(void *field, const struct toml *node, struct err *err)
+{
+	uint64_t bytes = 0;
+
+	if (node->kind == TOML_INT && node->num >= 0)
+		bytes = (uint64_t)node->num;
+	else if (node->kind != TOML_STRING || config_has_nul(node) ||
+	         str_to_bytes(node->str, &bytes) < 0)
+		return err_set(err, ERR_CONFIG, "'%s' is not a size such as \"20G\"", node->key);
+	*(uint64_t *)field = bytes;
 	return 0;
 }
 
@@ -151,7 +166,11 @@ void config_tasks_init(struct config *config)
 	config->tasks = (struct config_tasks){.timeout_ms = 300 * 1000,
 	                                      .timeout_max_ms = 600 * 1000,
 	                                      .concurrency = 256,
-	                                      .team_concurrency = 64};
+	                                      .team_concurrency = 64,
+	                                      .resume_ttl_ms = DAY_MS,
+	                                      .resume_most = 100,
+	                                      .resume_bytes = UINT64_C(20) << 30,
+	                                      .artifact_ttl_ms = 30 * DAY_MS};
 	config->rates = (struct config_rates){30, 20, 4};
 	config->webhook_retry_ms = 5000;
 }

@@ -103,7 +103,9 @@ struct run {
 	uint64_t cost;    /* of its sandbox, and what it was charged */
 	char *log;        /* frames of task/log.h in base64; NULL: none, or in a file */
 	bool has_log_file;
-	char *output; /* the result, as JSON; NULL: none */
+	char *output;          /* the result, as JSON; NULL: none */
+	struct id resume_from; /* the run whose files it goes on with; "": none */
+	bool keeps;            /* its sandbox is stopped at the end, not removed */
 };
 
 /* One step of a run, as far as it came. */

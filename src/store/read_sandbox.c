@@ -226,6 +226,10 @@ static int build_query(struct query *query, const struct sandbox_filter *filter,
 		add_maker(query, filter->viewer->credential.text, keys);
 	if (filter->made_by != NULL)
 		add_maker(query, filter->made_by, keys);
+	if (filter->hides_kept)
+		must(buf_puts(&query->text,
+		              " AND NOT EXISTS (SELECT 1 FROM resumes WHERE sandbox_id = "
+		              "sandboxes.id AND used_by IS NULL)") == 0);
 	if (filter->image != NULL) {
 		int image = add_value(query, value_text(filter->image));
 

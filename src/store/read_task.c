@@ -119,6 +119,8 @@ static void take_run_end(sqlite3_stmt *row, struct run *run)
 	run->output = db_column_text(row, 28);
 	run->cached_tokens = db_column_int(row, 29);
 	run->charged = db_column_int(row, 30);
+	run->resume_from = db_column_id(row, 31);
+	run->keeps = db_column_int(row, 32) != 0;
 }
 
 /* Columns in the order of RUN_COLUMNS. */

@@ -145,10 +145,10 @@ int store_sandbox_get(struct store *store, const char *id_or_name, struct sandbo
 struct sandbox_filter {
 	const struct caller *viewer;  /* only what they may look at; NULL: all */
 	uint32_t states;              /* mask of 1 << state; 0: all */
-	const char *name;             /* exact; NULL: all */
-	const char *image;            /* name or id; NULL: all */
+	const char *name, *image;     /* exact; an image by name or id; NULL: all */
 	const struct strings *labels; /* key=value, all must be there; NULL: all */
 	const char *made_by;          /* on this credential, or below it; NULL: all */
+	bool hides_kept;              /* not those that are only the files of a run (resume.h) */
 	const char *cursor;           /* next_cursor of the page before; NULL: the first page */
 	size_t limit;                 /* 1 … LIMIT_PAGE; 0: 100 */
 };

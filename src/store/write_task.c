@@ -50,7 +50,8 @@ static struct op *put_run(struct store_write *write, const struct run *run)
 		run->has_exit ? value_int((uint64_t)(int64_t)run->signal) : none,
 		value_int(run->input_tokens), value_int(run->output_tokens), value_text(meters),
 		value_int(run->cost), value_text(run->log), value_int(run->has_log_file),
-		value_text(run->output), value_int(run->cached_tokens), value_int(run->charged));
+		value_text(run->output), value_int(run->cached_tokens), value_int(run->charged),
+		value_id(&run->resume_from), value_int(run->keeps));
 }
 
 void store_add_run(struct store_write *write, const struct run *run)

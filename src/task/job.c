@@ -9,7 +9,9 @@
 #include "model/rights.h"
 #include "store/identity.h"
 #include "task/drive.h"
+#include "task/inside.h"
 #include "task/ledger.h"
+#include "task/resume.h"
 
 enum { RETRY_MS = 200, RETRY_MOST_MS = 30 * 1000 };
 
@@ -66,6 +68,7 @@ void job_free(struct job *job)
 	sync_cancel(job);
 	drive_free(job->drive);
 	json_decref(job->files);
+	inside_cancel(job);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
 		run_progress_done(&job->progress[i]);
 	for (size_t i = 0; i < job->event_count; i++)
@@ -184,6 +187,7 @@ static void on_committed(const struct store_result *result, void *ctx)
 	}
 	job->refusals = 0;
 	job->add_token = false;
+	job->has_output = job->has_output && !job->is_output_sent;
 	drop_sent_events(job);
 	drive_committed(job);
 	if (job->has_more) {
@@ -203,6 +207,9 @@ static void submit(struct job *job)
 
 	if (job->add_token)
 		token_mint(job, write);
+	if (job->has_output) /* one that is over takes none */
+		store_set_output(write, job->run->id.text, job->run->output);
+	job->is_output_sent = job->has_output;
 	store_put_run(write, job->run);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++) {
 		if (job->is_dirty[i])
@@ -216,6 +223,8 @@ static void submit(struct job *job)
 		store_spend(write, job->run->token.text, job->run->cost);
 		store_revoke_credential(write, job->run->token.text, io_real_ms());
 	}
+	if (job->is_last && job->run->keeps)
+		resume_put(job, write);
 	job->sent_count = job->event_count;
 	job->has_more = false;
 	job->is_committing = true;
@@ -289,6 +298,7 @@ static void leave_step(struct job *job)
 {
 	loop_timer_stop(&job->step_timer);
 	sync_cancel(job);
+	inside_cancel(job);
 	job->serial++;
 }
 
@@ -340,7 +350,8 @@ static bool goes_back(struct job *job, const struct err *err)
 {
 	enum run_step step = job->run->step;
 
-	if (job->run->end != RUN_END_NONE || (step != RUN_STEP_SYNC && step != RUN_STEP_AGENT) ||
+	if (job->run->end != RUN_END_NONE || job->run->resume_from.text[0] ||
+	    (step != RUN_STEP_SYNC && step != RUN_STEP_AGENT) ||
 	    (err->code != ERR_CONFLICT && err->code != ERR_NOT_FOUND) ||
 	    ++job->sandboxes >= run_step_attempts(RUN_STEP_PROVISION))
 		return false;
@@ -512,6 +523,7 @@ void job_finish(struct job *job)
 	must(run_apply(run->state, run_end_event(run->end), &run->state, &err) == 0);
 	run->ended_ms = io_real_ms();
 	job->revoke_token = true;
+	job->is_last = true;
 	note_end(job);
 	job->then = NULL;
 	job_commit(job, on_end_stored);

@@ -18,6 +18,13 @@ struct agent;
 struct drive;
 struct redact;
 
+/* A label nobody else may set (api/decode.c): by it a sandbox is found whose id was not noted yet.
+ */
+#define JOB_LABEL "cloche/run"
+
+/* A sandbox outlives its run's time by this if nobody ends it: then its keeper does. */
+enum { JOB_TTL_MARGIN_MS = 10 * 60 * 1000 };
+
 typedef void (*job_then)(struct job *job);
 
 struct job {
@@ -42,6 +49,7 @@ struct job {
 	size_t sent_count; /* of these, in the commit under way */
 	bool is_committing, has_more;
 	bool add_token, revoke_token;
+	bool is_last;      /* commit: what is kept goes with it */
 	unsigned refusals; /* commits that failed one after another */
 	job_then then;     /* after the next commit */
 	struct loop_timer commit_retry;
@@ -59,6 +67,14 @@ struct job {
 
 	/* drive.c; NULL: its agent speaks no protocol, or is not there */
 	struct drive *drive;
+
+	/* inside.h: a command of a step's own */
+	struct inside *inside;
+
+	/* output.h */
+	job_then on_output;
+	bool has_output;     /* to be stored */
+	bool is_output_sent; /* it is in the commit under way */
 
 	/* watch.c */
 	struct exec_watch watch;
@@ -132,6 +148,8 @@ void watch_begin(struct job *job);
 void watch_count(struct job *job);
 void watch_end(struct job *job);
 void watch_kill(struct job *job);
+/* Of the run's sandbox, as stored; SANDBOX_NONE: there is none. */
+enum sandbox_state watch_sandbox_state(const struct job *job);
 /* How its agent ended, from its row. */
 void watch_take_exec(struct job *job, const struct exec *exec);
 
@@ -145,6 +163,7 @@ void sync_begin(struct job *job);
 void sync_cancel(struct job *job);
 
 /* --- collect.c --- */
+/* Reads what there is; nothing of it waits for a disk. */
 int collect_log(struct job *job, struct err *err) NODISCARD;
 
 /* --- family.c --- */
@@ -154,6 +173,8 @@ void family_end(struct job *job);
 /* --- token.c --- */
 /* Credentials with blanks between; NULL: none. The caller frees. */
 char *token_join(const struct strings *chain);
+/* Those above it and its own; the caller frees. */
+char *token_chain(const struct job *job);
 /* Adds the run's credential to the write. */
 void token_mint(struct job *job, struct store_write *write);
 
@@ -173,4 +194,5 @@ struct tasks {
 	struct account *accounts; /* account.c */
 	size_t account_count;
 	struct loop_timer reload;
+	struct loop_timer sweep; /* resume.h */
 };

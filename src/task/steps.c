@@ -14,17 +14,11 @@
 #include "task/drive.h"
 #include "task/job.h"
 #include "task/ledger.h"
+#include "task/output.h"
+#include "task/resume.h"
 
-/* A label nobody else may set (api/decode.c): by it a sandbox is found whose id was not noted yet.
- */
-#define LABEL "cloche/run"
-
-enum {
-	/* A sandbox outlives its run's time by this if nobody ends it: then its keeper does. */
-	TTL_MARGIN_MS = 10 * 60 * 1000,
-	/* The keeper's own timeout is a safety net behind ours. */
-	EXEC_MARGIN_MS = 2000,
-};
+/* The keeper's own timeout is a safety net behind ours. */
+enum { EXEC_MARGIN_MS = 2000 };
 
 /* --- token --- */
 
@@ -113,21 +107,17 @@ static int make_spec(struct job *job, struct spec *ret, struct err *err)
 {
 	const struct tasks_config *config = &job->tasks->config;
 	const struct task *task = job->task;
-	struct strings chain = {0};
 
 	if (config->make_spec(json_object_get(job->choices, "sandbox"), config->config, ret, err) <
 	    0)
 		return -1;
 	choose_image(job, ret);
-	strings_set(&ret->labels, LABEL, job->run->id.text);
+	strings_set(&ret->labels, JOB_LABEL, job->run->id.text);
 	spec_set(&ret->owner, task->owner.text);
 	spec_set(&ret->team, task->team.text);
 	ret->visibility = task->visibility;
-	strings_copy(&chain, &job->chain);
-	strings_add(&chain, job->run->token.text);
-	ret->made_by = token_join(&chain);
-	strings_done(&chain);
-	ret->ttl_ms = job->run->timeout_ms + TTL_MARGIN_MS;
+	ret->made_by = token_chain(job);
+	ret->ttl_ms = job->run->timeout_ms + JOB_TTL_MARGIN_MS;
 	ret->is_ephemeral = true; /* its row is in the queue of the store before ours */
 	return 0;
 }
@@ -138,6 +128,10 @@ static void do_provision(struct job *job)
 	struct err err = {0};
 	struct spec spec;
 
+	if (job->run->resume_from.text[0]) {
+		resume_provision(job);
+		return;
+	}
 	if (make_spec(job, &spec, &err) < 0) {
 		job_step_failed(job, &err);
 		return;
@@ -153,7 +147,7 @@ static int find_labelled(struct job *job, struct sandbox_page *ret, struct err *
 	struct sandbox_filter filter = {.labels = &labels, .limit = 10};
 	int r;
 
-	strings_set(&labels, LABEL, job->run->id.text);
+	strings_set(&labels, JOB_LABEL, job->run->id.text);
 	r = store_sandbox_list(job_store(job), &filter, ret, err);
 	strings_done(&labels);
 	return r;
@@ -165,6 +159,10 @@ static void take_up_provision(struct job *job)
 	struct sandbox_page page = {0};
 	struct err err = {0};
 
+	if (job->run->resume_from.text[0]) {
+		resume_provision(job);
+		return;
+	}
 	if (find_labelled(job, &page, &err) < 0) {
 		job_step_failed(job, &err);
 		return;
@@ -234,6 +232,11 @@ static void set_env(const struct job *job, const struct sandbox *sandbox, struct
 	strings_set(env, "PATH", full);
 	strings_set(env, "CLOCHE_TASK", job->task->id.text);
 	strings_set(env, "CLOCHE_RUN", job->run->id.text);
+	if (json_object_get(job->choices, "outputSchema")) {
+		auto_free char *output = output_path(job);
+
+		strings_set(env, OUTPUT_VARIABLE, output);
+	}
 }
 
 int step_agent(const struct job *job, struct agent *ret, struct err *err)
@@ -379,6 +382,11 @@ static void do_wait(struct job *job)
 
 /* --- collect --- */
 
+static void on_output(struct job *job)
+{
+	job_step_done(job, "completed", NULL);
+}
+
 static void on_meters(const struct sandbox *sandbox, const struct err *err, void *ctx)
 {
 	struct job *job = job_answer(ctx);
@@ -388,10 +396,11 @@ static void on_meters(const struct sandbox *sandbox, const struct err *err, void
 		return;
 	if (sandbox)
 		ledger_measured(job, &sandbox->meters);
+	resume_decide(job, sandbox);
 	if (job->run->exec.text[0] && collect_log(job, &failed) < 0)
 		job_step_failed(job, &failed);
 	else
-		job_step_done(job, "completed", NULL);
+		output_collect(job, on_output);
 }
 
 /* What it used first: the log of a sandbox that is gone is gone, too. */
@@ -401,6 +410,9 @@ static void do_collect(struct job *job)
 
 	if (!job->run->sandbox.text[0])
 		job_step_done(job, "skipped", NULL);
+	else if (watch_sandbox_state(job) == SANDBOX_STOPPING)
+		/* Its last words have the sums; asking for its stop again is waiting for them. */
+		engine->ops->stop(engine, job->run->sandbox.text, 0, on_meters, job_ask(job));
 	else
 		engine->ops->meters(engine, job->run->sandbox.text, on_meters, job_ask(job));
 }
@@ -456,6 +468,8 @@ static void do_cleanup(struct job *job)
 		remove_made(job);
 	if (!job->run->sandbox.text[0])
 		job_step_done(job, "completed", NULL);
+	else if (job->run->keeps)
+		resume_cleanup(job);
 	else
 		engine->ops->remove(engine, job->run->sandbox.text,
 		                    ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed,

@@ -8,9 +8,11 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/config.h"
+#include "store/resume.h"
 #include "task/account.h"
 #include "task/job.h"
 #include "task/ledger.h"
+#include "task/resume.h"
 
 static const struct err no_err;
 
@@ -155,6 +157,8 @@ void tasks_job_over(struct job *job)
 	}
 	tasks->finished++;
 	ledger_settle(job);
+	if (job->run->keeps)
+		resume_sweep(tasks);
 	tell_waiters(job);
 	serve_queue(tasks);
 }
@@ -211,6 +215,8 @@ void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks
 	}
 	if (run)
 		store_add_run(write, run);
+	if (run && run->resume_from.text[0])
+		store_use_resume(write, run->resume_from.text, run->id.text);
 	put_event(write, task, run);
 	*creation = (struct creation){tasks, run ? job_new(tasks, run, task) : NULL, on_done, ctx};
 	if (creation->job)
@@ -382,6 +388,7 @@ int tasks_start(struct tasks *tasks, struct err *err)
 	/* What was revoked, or ended above, when nobody was there to see to it. */
 	tasks_recheck(tasks);
 	serve_queue(tasks);
+	resume_sweep(tasks);
 	return 0;
 }
 
@@ -397,6 +404,7 @@ static void shut_all(struct job *list)
 
 void tasks_shut(struct tasks *tasks)
 {
+	resume_sweep_stop(tasks);
 	shut_all(tasks->jobs);
 	shut_all(tasks->queue);
 	tasks->is_shut = true;

@@ -36,6 +36,18 @@ char *token_join(const struct strings *chain)
 	return text;
 }
 
+char *token_chain(const struct job *job)
+{
+	struct strings chain = {0};
+	char *text;
+
+	strings_copy(&chain, &job->chain);
+	strings_add(&chain, job->run->token.text);
+	text = token_join(&chain);
+	strings_done(&chain);
+	return text;
+}
+
 void token_mint(struct job *job, struct store_write *write)
 {
 	const struct config *config = job->tasks->config.config;

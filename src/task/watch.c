@@ -31,6 +31,22 @@ static void on_room(struct exec_watch *watch, void *ctx)
 	drive_room(ctx);
 }
 
+enum sandbox_state watch_sandbox_state(const struct job *job)
+{
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	struct err err = {0};
+
+	if (store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err) < 0)
+		return SANDBOX_NONE;
+	return sandbox->state;
+}
+
+/* A command that is killed with its sandbox did nothing wrong itself. */
+static bool went_with_sandbox(const struct job *job, const struct exec *exec)
+{
+	return exec->signal && watch_sandbox_state(job) != SANDBOX_RUNNING;
+}
+
 void watch_take_exec(struct job *job, const struct exec *exec)
 {
 	struct run *run = job->run;
@@ -47,7 +63,11 @@ void watch_take_exec(struct job *job, const struct exec *exec)
 	if (run->end == RUN_END_FINISHED)
 		return;
 	mem_freep(&run->detail);
-	if (exec->signal)
+	if (run->end == RUN_END_AGENT_ERROR && went_with_sandbox(job, exec))
+		run->end = RUN_END_SANDBOX_LOST;
+	if (run->end == RUN_END_SANDBOX_LOST)
+		run->detail = mem_strdup("the sandbox ended before the agent did");
+	else if (exec->signal)
 		run->detail = mem_printf("the agent was ended by signal %d (%s)", exec->signal,
 		                         exec->reason ? exec->reason : "unknown");
 	else

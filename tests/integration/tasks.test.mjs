@@ -270,8 +270,9 @@ describe('a task', () => {
 		await refused(cloche, { mode: 'interactive' }, 400, /shell/);
 		await refused(cloche, { mode: 'other' }, 400, /background/);
 		await refused(cloche, { sandboxRuntime: 'posthog' }, 400, /native/);
-		await refused(cloche, { repository: 'a/b' }, 501, /repositor/);
-		await refused(cloche, { outputSchema: {} }, 501, /schema/);
+		await refused(cloche, { repository: 'a/b' }, 400, /forge/);
+		await refused(cloche, { branch: 'main' }, 400, /'branch' needs a repository/);
+		await refused(cloche, { inputs: [{ path: 'a/../x', content: 'x' }] }, 400, /'inputs' 1.*'\.\.'/);
 		await refused(cloche, { createPr: true }, 400, /repository/);
 		await refused(cloche, { model: 'm' }, 400, /no model/);
 		await refused(cloche, { scopes: ['nonsense:read'] }, 400, /nonsense/);

@@ -104,13 +104,13 @@ TEST(a_newer_store_is_refused_and_left_alone)
 	struct store *store = open_store(NULL);
 
 	store_close(store);
-	run_sql("INSERT INTO schema_versions VALUES (9, '0009_future', 1, '7.3.1')");
+	run_sql("INSERT INTO schema_versions VALUES (999, '0999_future', 1, '7.3.1')");
 	CHECK_INT(try_open(NULL, &store), -1);
 	CHECK_INT(err.code, ERR_UNSUPPORTED);
 	CHECK_HAS(err.msg,
-	          "was written by cloche 7.3.1 (schema 9); this is cloche " CLOCHE_VERSION);
+	          "was written by cloche 7.3.1 (schema 999); this is cloche " CLOCHE_VERSION);
 	CHECK_HAS(err.msg, "start the newer version");
-	run_sql("DELETE FROM schema_versions WHERE version = 9");
+	run_sql("DELETE FROM schema_versions WHERE version = 999");
 	store_close(open_store(NULL));
 }
 

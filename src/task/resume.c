@@ -1,0 +1,271 @@
+#include "task/resume.h"
+
+#include <sodium.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "model/config.h"
+#include "store/resume.h"
+#include "task/job.h"
+
+enum { SWEEP_MS = 60 * 1000, SWEEP_AGAIN_MS = 1000, SWEEP_PAGE = 256, DIGEST = 16 };
+
+static struct engine *engine_of(const struct job *job)
+{
+	return job->tasks->config.engine;
+}
+
+/* --- the record --- */
+
+static const char *disk_of(const struct sandbox *sandbox)
+{
+	const char *disk = strings_value(&sandbox->mechanisms, "disk");
+
+	return disk ? disk : "";
+}
+
+char *resume_fingerprint(const struct sandbox *sandbox)
+{
+	auto_free char *text =
+		mem_printf("%s\n%s\n%s\n%s", sandbox->spec.runtime, sandbox->spec.image,
+	                   sandbox->image_id.text, disk_of(sandbox));
+	uint8_t digest[DIGEST];
+	char *hex = mem_zalloc(2 * DIGEST + 1);
+
+	(void)crypto_generichash(digest, DIGEST, (const uint8_t *)text, strlen(text), NULL, 0);
+	return sodium_bin2hex(hex, 2 * DIGEST + 1, digest, DIGEST);
+}
+
+/* A disk in memory went with the sandbox's last process. */
+void resume_decide(struct job *job, const struct sandbox *sandbox)
+{
+	struct run *run = job->run;
+	bool has_files = run->resume_from.text[0] || !run->meters.files_same;
+
+	run->keeps = sandbox && run->exec.text[0] && has_files &&
+	             job->tasks->config.config->tasks.resume_most > 0 &&
+	             !str_eq(disk_of(sandbox), "tmpfs");
+}
+
+void resume_put(struct job *job, struct store_write *write)
+{
+	const struct run *run = job->run;
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	const char *branch = json_string_value(json_object_get(job->choices, "branch"));
+	uint64_t now = io_real_ms();
+	struct err err = {0};
+
+	if (store_sandbox_get(job_store(job), run->sandbox.text, &sandbox, &err) < 0) {
+		log_warn("the files of a run are not kept", LOG_STR("run", run->id.text),
+		         LOG_ERR(&err));
+		return;
+	}
+	auto_(resume_done) struct resume resume = {
+		.run = run->id,
+		.team = job->task->team,
+		.sandbox = run->sandbox,
+		.parent = run->resume_from,
+		.runtime = mem_strdup(sandbox->spec.runtime),
+		.image = mem_strdup(sandbox->spec.image),
+		.branch = branch ? mem_strdup(branch) : NULL,
+		.fingerprint = resume_fingerprint(sandbox),
+		.bytes = run->meters.disk_bytes,
+		.created_ms = now,
+		.expires_ms = now + job->tasks->config.config->tasks.resume_ttl_ms,
+	};
+	store_put_resume(write, &resume);
+}
+
+/* --- provision --- */
+
+static void on_late_stopped(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	if (!sandbox && err->code != ERR_CONFLICT && err->code != ERR_NOT_FOUND)
+		log_warn("a sandbox that came back too late for its run stays for now",
+		         LOG_ERR(err));
+}
+
+/* Its time and its label were those of the run before. */
+static void on_labelled(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+
+	if (!job)
+		return;
+	if (sandbox)
+		job_step_done(job, "completed", "with the files of an earlier run");
+	else
+		job_step_failed(job, err);
+}
+
+static void make_own(struct job *job, const struct sandbox *sandbox)
+{
+	struct engine *engine = engine_of(job);
+	auto_free char *made_by = token_chain(job);
+	struct strings labels = {0};
+	struct sandbox_change change = {.labels = &labels,
+	                                .made_by = made_by,
+	                                .has_ttl = true,
+	                                .ttl_ms = job->run->timeout_ms + JOB_TTL_MARGIN_MS};
+
+	strings_copy(&labels, &sandbox->spec.labels);
+	strings_set(&labels, JOB_LABEL, job->run->id.text);
+	engine->ops->change(engine, sandbox->id.text, &change, on_labelled, job_ask(job));
+	strings_done(&labels);
+}
+
+static void on_back(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	struct job_call *call = ctx;
+	struct tasks *tasks = call->job->tasks;
+	struct job *any;
+	struct job *job = job_answer_any(call, &any);
+
+	if (!job && sandbox && !tasks->is_shut)
+		tasks->config.engine->ops->stop(tasks->config.engine, sandbox->id.text, 0,
+		                                on_late_stopped, NULL);
+	if (!job)
+		return;
+	if (sandbox)
+		make_own(job, sandbox);
+	else
+		job_step_failed(job, err);
+}
+
+void resume_provision(struct job *job)
+{
+	struct engine *engine = engine_of(job);
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	struct err err = {0};
+
+	if (store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err) < 0) {
+		if (err.code == ERR_NOT_FOUND)
+			(void)err_set(&err, ERR_NOT_FOUND, "the files of run %s are gone",
+			              job->run->resume_from.text); /* always -1 */
+		job_step_failed(job, &err);
+	} else if (sandbox->state == SANDBOX_RUNNING) {
+		make_own(job, sandbox);
+	} else if (sandbox->state == SANDBOX_STOPPED || sandbox->state == SANDBOX_FAILED) {
+		engine->ops->start(engine, sandbox->id.text, on_back, job_ask(job));
+	} else {
+		(void)err_set(&err, ERR_UNAVAILABLE, "the sandbox of the earlier run is %s",
+		              sandbox_state_name(sandbox->state)); /* always -1 */
+		job_step_failed(job, &err);
+	}
+}
+
+/* --- cleanup --- */
+
+static void on_stopped(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+
+	if (!job)
+		return;
+	if (err->code == ERR_NOT_FOUND)
+		job->run->keeps = false;
+	if (sandbox || err->code == ERR_NOT_FOUND)
+		job_step_done(job, "completed", NULL);
+	else
+		job_step_failed(job, err); /* a state that ends by itself: asked again */
+}
+
+void resume_cleanup(struct job *job)
+{
+	struct engine *engine = engine_of(job);
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	struct err err = {0};
+	bool is_there =
+		store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err) == 0;
+
+	if (!is_there && err.code != ERR_NOT_FOUND) {
+		job_step_failed(job, &err);
+	} else if (!is_there || sandbox->state == SANDBOX_REMOVING) {
+		job->run->keeps = false;
+		job_step_done(job, "completed", NULL);
+	} else if (sandbox->state == SANDBOX_STOPPED || sandbox->state == SANDBOX_FAILED) {
+		job_step_done(job, "completed", NULL);
+	} else {
+		engine->ops->stop(engine, sandbox->id.text, 0, on_stopped, job_ask(job));
+	}
+}
+
+/* --- what is kept no longer --- */
+
+struct removal {
+	struct tasks *tasks;
+	struct id run;
+};
+
+static void on_forgotten(const struct store_result *result, void *ctx)
+{
+	if (!result->ok)
+		log_warn("a resume record stays for now", LOG_ERR(&result->err));
+}
+
+static void forget(struct tasks *tasks, const char *run)
+{
+	struct store_write *write = store_write_new(tasks->config.store);
+
+	store_delete_resume(write, run);
+	store_write_submit(write, on_forgotten, NULL);
+}
+
+/* The record goes after the files: as long as they are there, somebody knows of them. */
+static void on_removed(const struct err *err, void *ctx)
+{
+	auto_free struct removal *removal = ctx;
+
+	if (removal->tasks->is_shut)
+		return;
+	if (err->code == ERR_OK || err->code == ERR_NOT_FOUND)
+		forget(removal->tasks, removal->run.text);
+	else
+		log_warn("the files of a run cannot be removed; trying again",
+		         LOG_STR("run", removal->run.text), LOG_ERR(err));
+}
+
+static void remove_one(struct tasks *tasks, const struct resume *resume)
+{
+	struct engine *engine = tasks->config.engine;
+	struct removal *removal;
+
+	if (resume->used_by.text[0]) {
+		forget(tasks, resume->run.text);
+		return;
+	}
+	removal = mem_new(struct removal);
+	*removal = (struct removal){tasks, resume->run};
+	engine->ops->remove(engine, resume->sandbox.text,
+	                    ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed, removal);
+}
+
+static void on_sweep(struct loop_timer *timer, void *ctx)
+{
+	resume_sweep(ctx);
+}
+
+void resume_sweep(struct tasks *tasks)
+{
+	const struct config_tasks *config = &tasks->config.config->tasks;
+	struct resume_bounds bounds = {io_real_ms(), config->resume_most, config->resume_bytes};
+	struct resume_page page = {0};
+	struct err err = {0};
+	bool has_more;
+
+	if (store_resume_due(tasks->config.store, &bounds, SWEEP_PAGE, &page, &err) < 0)
+		log_warn("cannot look for files that are kept no longer", LOG_ERR(&err));
+	for (size_t i = 0; i < page.count; i++)
+		remove_one(tasks, &page.items[i]);
+	has_more = page.count == SWEEP_PAGE;
+	resume_page_done(&page);
+	loop_timer_in(tasks->config.loop, &tasks->sweep, has_more ? SWEEP_AGAIN_MS : SWEEP_MS,
+	              on_sweep, tasks);
+}
+
+void resume_sweep_stop(struct tasks *tasks)
+{
+	loop_timer_stop(&tasks->sweep);
+}
