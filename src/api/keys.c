@@ -111,6 +111,9 @@ static int list(struct call *call, struct credential_page *page, struct err *err
 	struct team found = {0};
 	int r;
 
+	if (team && !caller->is_operator && !str_eq(team, caller->team_name) &&
+	    !str_eq(team, caller->team.text))
+		return err_set(err, ERR_NOT_FOUND, "no team '%.63s'", team);
 	if (team && caller->is_operator) {
 		if (store_team_get(call->api->store, team, &found, err) < 0)
 			return -1;

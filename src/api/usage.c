@@ -4,6 +4,11 @@
 #include "base/str.h"
 #include "store/task.h"
 
+static json_t *number_of(uint64_t number)
+{
+	return json_integer((json_int_t)number);
+}
+
 static json_t *encode(const struct usage_row *row)
 {
 	json_t *object = json_object();
@@ -13,8 +18,12 @@ static json_t *encode(const struct usage_row *row)
 	json_object_set_new(object, "cost", json_real((double)row->cost / 1e6));
 	json_object_set_new(object, "inputTokens", json_integer((json_int_t)row->input_tokens));
 	json_object_set_new(object, "outputTokens", json_integer((json_int_t)row->output_tokens));
+	json_object_set_new(object, "cachedTokens", number_of(row->cached_tokens));
 	json_object_set_new(object, "cpuSeconds", json_real((double)row->cpu_us / 1e6));
 	json_object_set_new(object, "sandboxSeconds", json_real((double)row->uptime_ms / 1e3));
+	json_object_set_new(object, "memoryByteSeconds", number_of(row->memory_byte_seconds));
+	json_object_set_new(object, "diskByteSeconds", number_of(row->disk_byte_seconds));
+	json_object_set_new(object, "networkBytes", number_of(row->network_bytes));
 	return object;
 }
 

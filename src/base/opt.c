@@ -139,7 +139,9 @@ static int store_value(const struct opt *opt, const char *value, struct err *err
 		               ? bad_value(opt, value, "a size like 64M or 1.5G", err)
 		               : 0;
 	case OPT_MS:
-		return str_to_ms(value, opt->value) < 0
+		/* Seconds or milliseconds? Who has to guess is told to say it. */
+		return value[strspn(value, "0123456789.")] == '\0' ||
+		                       str_to_ms(value, opt->value) < 0
 		               ? bad_value(opt, value, "a time like 500ms, 30s or 2h", err)
 		               : 0;
 	case OPT_LIST:

@@ -25,7 +25,9 @@ int cmd_audit_list(struct cli *cli)
 
 	if (r <= 0)
 		return r;
-	client_query_u64(&target, "limit", MIN(MAX(last, (uint64_t)1), (uint64_t)1000));
+	if (last == 0 || last > 1000)
+		return err_set(&cli->err, ERR_INVALID, "--last is 1 to 1000");
+	client_query_u64(&target, "limit", last);
 	if (client_get(cli, target, &page) < 0)
 		return -1;
 	const json_t *items = json_object_get(page, "items");

@@ -11,6 +11,22 @@
 #include "cli/output.h"
 #include "cli/task.h"
 
+enum { TITLE_SHOWN = 48 };
+
+/* Of a title as much as leaves room for the rest; cut between characters. */
+static char *shortened(const char *title)
+{
+	size_t len = 0, shown = 0;
+
+	while (title[len] != '\0' && shown < TITLE_SHOWN) {
+		len++;
+		while (((unsigned char)title[len] & 0xc0) == 0x80)
+			len++;
+		shown++;
+	}
+	return title[len] == '\0' ? mem_strdup(title) : mem_printf("%.*s…", (int)len, title);
+}
+
 int cmd_task_list(struct cli *cli)
 {
 	static const char *const titles[] = {"ID",    "STATUS",  "REASON", "AGENT",
@@ -46,7 +62,9 @@ int cmd_task_list(struct cli *cli)
 		output_cell(&table, client_str(task, "status"));
 		output_cell(&table, client_str(task, "endReason"));
 		output_cell(&table, client_str(task, "agent"));
-		output_cell(&table, client_str(task, "title"));
+		auto_free char *title = shortened(client_str(task, "title"));
+
+		output_cell(&table, title);
 		output_cell_ago(&table, output_parse_time(client_str(task, "createdAt")));
 	}
 	output_table_print(&table);

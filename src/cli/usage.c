@@ -11,9 +11,16 @@
 static const struct {
 	const char *name, *title;
 } columns[] = {
-	{"runs", "RUNS"},        {"cost", "COST"},
-	{"cpuSeconds", "CPU-S"}, {"sandboxSeconds", "SANDBOX-S"},
-	{"inputTokens", "IN"},   {"outputTokens", "OUT"},
+	{"runs", "RUNS"},
+	{"cost", "COST"},
+	{"cpuSeconds", "CPU-S"},
+	{"sandboxSeconds", "SANDBOX-S"},
+	{"memoryByteSeconds", "MEM-B-S"},
+	{"diskByteSeconds", "DISK-B-S"},
+	{"networkBytes", "NET"},
+	{"inputTokens", "IN"},
+	{"outputTokens", "OUT"},
+	{"cachedTokens", "CACHED"},
 };
 
 static char *cell(const json_t *row, const char *name)

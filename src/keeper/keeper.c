@@ -293,7 +293,7 @@ static void write_exit_record(struct keeper *keeper)
 		"reason=%s\nended_ms=%llu\ncpu_us=%llu\nmemory_peak=%llu\nmemory_byte_s=%llu\n"
 		"disk=%llu\ninodes=%llu\nuptime_ms=%llu\noom_kills=%llu\npids_denied=%llu\n"
 		"output=%llu\nnet_sent=%llu\nnet_received=%llu\nnet_connections=%llu\n"
-		"net_denied=%llu\nfiles_same=%d\n",
+		"net_denied=%llu\nfiles_same=%d\ndisk_byte_s=%llu\n",
 		keeper->end_reason, (unsigned long long)io_real_ms(),
 		(unsigned long long)meter->usage.cpu_us,
 		(unsigned long long)meter->usage.memory_peak,
@@ -304,7 +304,8 @@ static void write_exit_record(struct keeper *keeper)
 		(unsigned long long)meter->usage.pids_denied,
 		(unsigned long long)keeper->output_bytes, (unsigned long long)net.sent,
 		(unsigned long long)net.received, (unsigned long long)net.connections,
-		(unsigned long long)net.denied, meter_files_same(meter));
+		(unsigned long long)net.denied, meter_files_same(meter),
+		(unsigned long long)(meter->disk_byte_ms / 1000));
 	int r = io_replace_file(keeper->launch.out_dir, "exit", text, (size_t)n, 0640);
 	if (r < 0)
 		log_error("cannot write the exit record", LOG_STR("sandbox", keeper->slot.id),

@@ -2,12 +2,12 @@
 
 #include "base/io.h"
 
-static void integrate(struct meter *meter, uint64_t now_ms, uint64_t memory_before)
+/* What lies between two samples, as a straight line. */
+static void integrate(const struct meter *meter, uint64_t now_ms, uint64_t before, uint64_t after,
+                      uint64_t *byte_ms)
 {
-	if (meter->sampled_ms == 0)
-		return;
-	uint64_t average = memory_before / 2 + meter->usage.memory / 2;
-	meter->memory_byte_ms += average * (now_ms - meter->sampled_ms);
+	if (meter->sampled_ms != 0)
+		*byte_ms += (before / 2 + after / 2) * (now_ms - meter->sampled_ms);
 }
 
 void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct disk_spec *disk,
@@ -21,17 +21,20 @@ void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct
 		peak = MAX(peak, meter->usage.memory_peak);
 		meter->usage = usage;
 		meter->usage.memory_peak = peak;
-		integrate(meter, now_ms, before);
+		integrate(meter, now_ms, before, usage.memory, &meter->memory_byte_ms);
 	}
 	struct disk_usage used;
-	if (disk_fd >= 0 && disk_usage(disk, disk_fd, &used) >= 0)
+	if (disk_fd >= 0 && disk_usage(disk, disk_fd, &used) >= 0) {
+		integrate(meter, now_ms, meter->disk.bytes, used.bytes, &meter->disk_byte_ms);
 		meter->disk = used;
+	}
 	meter->sampled_ms = now_ms;
 }
 
 void meter_restart(struct meter *meter, const struct disk_spec *disk, int disk_fd)
 {
 	meter->memory_byte_ms = 0;
+	meter->disk_byte_ms = 0;
 	meter->sampled_ms = io_boot_ms();
 	meter->has_disk_before =
 		disk_fd >= 0 && disk_usage(disk, disk_fd, &meter->disk_before) >= 0;
@@ -49,6 +52,7 @@ void meter_put(const struct meter *meter, struct wire_out *out)
 	wire_put_u64(out, FIELD_METER_MEMORY, meter->usage.memory);
 	wire_put_u64(out, FIELD_METER_MEMORY_PEAK, meter->usage.memory_peak);
 	wire_put_u64(out, FIELD_METER_MEMORY_BYTE_S, meter->memory_byte_ms / 1000);
+	wire_put_u64(out, FIELD_METER_DISK_BYTE_S, meter->disk_byte_ms / 1000);
 	wire_put_u64(out, FIELD_METER_PIDS, meter->usage.pids);
 	wire_put_u64(out, FIELD_METER_DISK, meter->disk.bytes);
 	wire_put_u64(out, FIELD_METER_INODES, meter->disk.inodes);

@@ -1,6 +1,6 @@
 /*
  * What a sandbox used, read from its cgroups and its disk, and which limits acted. Counters never
- * go back; memory byte-seconds are integrated between samples.
+ * go back; byte-seconds of memory and disk are integrated between samples.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct meter {
 	struct disk_usage disk_before; /* as it was when it was given to somebody */
 	bool has_disk_before;
 	uint64_t sampled_ms; /* CLOCK_BOOTTIME; 0: never */
-	uint64_t memory_byte_ms;
+	uint64_t memory_byte_ms, disk_byte_ms;
 };
 
 /* cgroup may have version 0, disk_fd may be -1: those parts stay zero. */

@@ -52,7 +52,7 @@ struct config_tasks {
 
 /* In millionths of a dollar. */
 struct config_rates {
-	uint64_t sandbox_second, cpu_second, memory_gib_second;
+	uint64_t sandbox_second, cpu_second, memory_gib_second, disk_gib_hour, network_gib;
 };
 
 /* Models for agents, by way of the gateway. */

@@ -171,7 +171,7 @@ void config_tasks_init(struct config *config)
 	                                      .resume_most = 100,
 	                                      .resume_bytes = UINT64_C(20) << 30,
 	                                      .artifact_ttl_ms = 30 * DAY_MS};
-	config->rates = (struct config_rates){30, 20, 4};
+	config->rates = (struct config_rates){30, 20, 4, 100, 10000};
 	config->webhook_retry_ms = 5000;
 }
 

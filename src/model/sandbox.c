@@ -124,8 +124,10 @@ int sandbox_apply(enum sandbox_state state, enum sandbox_event event, enum sandb
 {
 	must(state >= 0 && state < SANDBOX_STATE_COUNT_ && event < SANDBOX_EVENT_COUNT_);
 	if (next[state][event] == SANDBOX_NONE)
-		return err_set(err, ERR_CONFLICT, "sandbox is %s: %s is not possible now",
-		               state_names[state], event_names[event]);
+		return err_set(err, ERR_CONFLICT, "sandbox is %s: %s is not possible now%s",
+		               state_names[state], event_names[event],
+		               event == SANDBOX_EVENT_REMOVE ? "; stop it first, or use --force"
+		                                             : "");
 	*ret_state = next[state][event];
 	return 0;
 }

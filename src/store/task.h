@@ -94,7 +94,8 @@ void artifact_page_done(struct artifact_page *page);
 struct usage_row {
 	char *key; /* of what they are summed up by; "" for keys: the socket */
 	uint64_t runs, cost, input_tokens, output_tokens;
-	uint64_t cpu_us, uptime_ms, memory_byte_seconds;
+	uint64_t cpu_us, uptime_ms, memory_byte_seconds, disk_byte_seconds, network_bytes;
+	uint64_t cached_tokens;
 };
 struct usage_filter {
 	const struct caller *viewer; /* only what they may look at; NULL: all */

@@ -33,6 +33,9 @@ static void add_row(struct usage_list *list, sqlite3_stmt *row)
 	last->cpu_us += meters.cpu_us;
 	last->uptime_ms += meters.uptime_ms;
 	last->memory_byte_seconds += meters.memory_byte_seconds;
+	last->disk_byte_seconds += meters.disk_byte_seconds;
+	last->network_bytes += meters.net_sent_bytes + meters.net_received_bytes;
+	last->cached_tokens += db_column_int(row, 5);
 }
 
 /* Days since 1970 as people write them. */

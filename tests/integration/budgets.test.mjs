@@ -1,5 +1,7 @@
 // Money and families of runs: what ends one ends those below it, and nothing costs more than was granted.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { until, withDaemon } from './lib.mjs';
@@ -185,5 +187,54 @@ describe('a budget', () => {
 		for (const [path, body] of [['moon/x', { amount: 1 }], ['agent/x', { amount: 0 }], ['agent/x', { amount: 1, period: 'week' }]])
 			assert.equal((await cloche.api('PUT', `/budgets/${path}`, body)).status, 400, path);
 		assert.equal((await cloche.api('PUT', '/budgets/key/ky_00000000000000000000', { amount: 1 })).status, 404);
+	});
+});
+
+/** Files of that name below the cgroups of a sandbox. */
+function cgroupFiles(sandbox, name) {
+	const found = [];
+	const walk = (dir, depth, inside) => {
+		for (const entry of fs.readdirSync(dir, { withFileTypes: true })) {
+			if (!entry.isDirectory() || entry.isSymbolicLink()) continue;
+			const at = path.join(dir, entry.name);
+			if (entry.name.includes(sandbox)) {
+				if (fs.existsSync(path.join(at, name))) found.push(path.join(at, name));
+			} else if (depth < 6) {
+				try {
+					walk(at, depth + 1, inside);
+				} catch {} // it went meanwhile
+			}
+		}
+	};
+	walk('/sys/fs/cgroup', 0, false);
+	return found;
+}
+
+describe('a receipt', () => {
+	const cloche = withDaemon({ before, after }, { config: CONFIG });
+
+	test('says what the kernel counted', async (t) => {
+		const { id } = await run(cloche, 'end=$(($(date +%s)+3)); while [ $(date +%s) -lt $end ]; do :; done; dd if=/dev/zero of=file bs=1M count=8 2>/dev/null; sleep 3', {});
+		let box;
+		await until(async () => (box = (await task(cloche, id)).run.sandbox), 'it has a sandbox');
+		const [file] = [...cgroupFiles(box, 'cpuacct.usage'), ...cgroupFiles(box, 'cpu.stat')];
+		if (!file) return t.skip('no cgroup of it is to be seen from here');
+		let counted = 0;
+		await until(async () => {
+			try {
+				const text = fs.readFileSync(file, 'utf8');
+				counted = file.endsWith('usage') ? Number(text) / 1e9 : Number(/usage_usec (\d+)/.exec(text)[1]) / 1e6;
+			} catch {} // it is gone
+			return (await task(cloche, id)).completedAt;
+		}, 'it is over', 30000);
+		const { usage, cost } = (await task(cloche, id)).run;
+		assert.ok(counted > 1, `${counted}`);
+		assert.ok(Math.abs(usage.cpuSeconds - counted) <= 0.05 * counted, `${usage.cpuSeconds} is not ${counted}`);
+		assert.ok(usage.memoryByteSeconds > 0 && usage.diskByteSeconds > 0, JSON.stringify(usage));
+		const [, day] = (await cloche.ok(['usage', '--by', 'task', '--csv'])).trim().split('\n').map((line) => line.split(','));
+		assert.equal(Number(day[2]), cost);
+		assert.match(String(cost), /^0\.0\d{1,5}$/);
+		const stored = (await cloche.get('GET', `/tasks/${id}/events?limit=100`)).items.at(-1);
+		assert.equal(stored.data.cost, cost);
 	});
 });

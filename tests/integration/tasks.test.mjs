@@ -241,7 +241,7 @@ describe('a task', () => {
 		}
 		assert.equal((await cloche.get('GET', '/usage?by=day')).items.at(-1).key, new Date().toISOString().slice(0, 10));
 		const lines = (await cloche.ok(['usage', '--by', 'agent', '--csv'])).trim().split('\n');
-		assert.equal(lines[0], 'key,runs,cost,cpuSeconds,sandboxSeconds,inputTokens,outputTokens');
+		assert.equal(lines[0], 'key,runs,cost,cpuSeconds,sandboxSeconds,memoryByteSeconds,diskByteSeconds,networkBytes,inputTokens,outputTokens,cachedTokens');
 		assert.match(lines[1], /^shell,\d+,/);
 		assert.equal((await cloche.api('GET', '/usage?by=moon')).status, 400);
 	});
@@ -279,6 +279,7 @@ describe('a task', () => {
 		await refused(cloche, { environment: 'nowhere' }, 404, /nowhere/);
 		await refused(cloche, { priority: 101 }, 400, /100/);
 		await refused(cloche, { inputs: [{ path: 'x', contentBase64: '!!' }] }, 400, /'inputs' 1.*base64/);
+		for (const path of ['../x', 'a/../../x', '..']) await refused(cloche, { inputs: [{ path, content: 'x' }] }, 400, /leads out/);
 		await refused(cloche, { originProduct: 'other' }, 400, /origin_products/);
 		await refused(cloche, { instruction: 'x'.repeat(70000) }, 400, /65536/);
 		assert.equal((await run(cloche, { instruction: 'true', originProduct: 'slack', sandboxRuntime: null })).originProduct, 'slack');

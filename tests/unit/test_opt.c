@@ -131,6 +131,7 @@ TEST(mistakes_are_named)
 	check_refused("--count x", "option '--count': 'x' is not a whole number");
 	check_refused("-m 1X", "option '--memory': '1X' is not a size like 64M or 1.5G");
 	check_refused("-t soon", "option '--timeout': 'soon' is not a time like 500ms, 30s or 2h");
+	check_refused("-t 5", "option '--timeout': '5' is not a time like 500ms, 30s or 2h");
 	check_refused("--\x1b", "unknown option '--\\x1b'");
 	check_refused("--=x", "unknown option '--'");
 }

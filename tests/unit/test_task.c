@@ -58,12 +58,15 @@ TEST(every_end_can_be_reached_from_running)
 
 TEST(money_is_what_was_used)
 {
-	struct config_rates rates = {30, 20, 4};
+	struct config_rates rates = {30, 20, 4, 3600, 7};
 	struct meters meters = {.uptime_ms = 300 * 1000,
 	                        .cpu_us = 10 * 1000000ull,
-	                        .memory_byte_seconds = 300ull << 30};
+	                        .memory_byte_seconds = 300ull << 30,
+	                        .disk_byte_seconds = 11ull << 30,
+	                        .net_sent_bytes = 1ull << 30,
+	                        .net_received_bytes = 2ull << 30};
 
-	CHECK_INT(cost_of(&rates, &meters), 300 * 30 + 10 * 20 + 300 * 4);
+	CHECK_INT(cost_of(&rates, &meters), 300 * 30 + 10 * 20 + 300 * 4 + 11 + 21);
 }
 
 /* --- logs --- */
