@@ -168,6 +168,22 @@ static const char *bearer_of(const char *header)
 	return header + strspn(header, " ");
 }
 
+/* A page cannot set headers of a WebSocket, but offer protocols: "cloche.v1, cloche.bearer.KEY".
+ * The caller wipes it. NULL: there is none. */
+static char *bearer_of_offer(const struct request *request)
+{
+	static const char mark[] = "cloche.bearer.";
+	const char *at = request_header(request, "Sec-WebSocket-Protocol");
+
+	while (at) {
+		at += strspn(at, ", \t");
+		if (str_has_prefix(at, mark))
+			return mem_strndup(at + strlen(mark), strcspn(at + strlen(mark), ", \t"));
+		at = strchr(at, ',');
+	}
+	return NULL;
+}
+
 static int find_key(struct api *api, const char *text, struct credential **ret, struct err *err)
 {
 	static const uint8_t nothing[CREDENTIAL_HASH];
@@ -369,8 +385,13 @@ int identify_caller(struct api *api, struct request *request, struct caller **re
 {
 	const char *header = request_header(request, "Authorization");
 
-	return identify_with(api, request, header != NULL, header ? bearer_of(header) : NULL, ret,
-	                     err);
+	char *offer = header ? NULL : bearer_of_offer(request);
+	int r = identify_with(api, request, header || offer, header ? bearer_of(header) : offer,
+	                      ret, err);
+
+	if (offer)
+		mem_wipe_free(offer, strlen(offer));
+	return r;
 }
 
 int identify_model_caller(struct api *api, struct request *request, struct caller **ret,

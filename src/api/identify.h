@@ -1,7 +1,7 @@
 /*
- * Who asks: the key in the Authorization header, or the user at the other end of the Unix socket,
- * or the run in whose sandbox the connection began.
- * Nobody learns from a refusal whether a key was wrong, expired, revoked or never there.
+ * Who asks: the key in the Authorization header (of a WebSocket: or among the protocols it offers),
+ * or the user at the other end of the Unix socket, or the run in whose sandbox the connection
+ * began. Nobody learns from a refusal whether a key was wrong, expired, revoked or never there.
  */
 #pragma once
 

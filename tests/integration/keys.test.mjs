@@ -254,6 +254,14 @@ describe('browsers', () => {
 		);
 	});
 
+	test('a page opens a socket with its key among the protocols', async () => {
+		const { WebSocketClient } = await import('./lib.mjs');
+		const secret = Object.entries(caller.headers).find(([name]) => /authorization/i.test(name))[1].replace('Bearer ', '');
+		const open = (key) => WebSocketClient.open(caller.where, '/api/v1/run', { headers: { origin: 'https://ui.example.org', 'sec-websocket-protocol': `cloche.v1, cloche.bearer.${key}` } });
+		(await open(secret)).close();
+		await assert.rejects(() => open(`${secret.slice(0, -1)}_`), { status: 401 });
+	});
+
 	test('answers may be framed and guessed by nobody', async () => {
 		const answer = await caller.api('GET', '/me');
 		assert.equal(answer.headers['x-content-type-options'], 'nosniff');
