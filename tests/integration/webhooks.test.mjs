@@ -121,13 +121,11 @@ describe('a webhook', () => {
 		receiver.close();
 	});
 
-	test('is told of budgets, sandboxes and approvals, too', async () => {
+	test('is told of budgets and sandboxes, too', async () => {
 		const receiver = await Receiver.open();
 		const hook = await add(cloche, receiver.url, ['budget.*', 'sandbox.*', 'approval.*']);
 		const { task } = await cloche.get('POST', '/tasks/run', { instruction: 'while :; do :; done', budget: 0.0001, timeout: 20000 }, WAIT);
-		const box = await cloche.create({ networkMode: 'ask' });
-		await cloche.get('POST', `/sandboxes/${box.id}/execs`, { shell: 'getent hosts asked.example.org', background: true });
-		await until(() => receiver.got.some((one) => one.data.type === 'approval.asked'), 'a question', 20000);
+		const box = await cloche.create();
 		await cloche.api('DELETE', `/sandboxes/${box.id}?force=true`);
 		const types = () => receiver.got.map((one) => one.data.type);
 		await until(() => types().includes('budget.exhausted') && types().includes('sandbox.removed'), 'it was told', 20000);
