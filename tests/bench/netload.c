@@ -1,19 +1,26 @@
 /*
  * One end of a connection whose cost is measured: `netload serve ADDRESS PORT` answers, `netload
  * ping ADDRESS PORT COUNT` prints the microseconds from connect to the first byte of each of so
- * many connections, `netload bulk ADDRESS PORT BYTES` the gigabytes a second that arrive. The same
- * program inside and outside a sandbox. Static; needs libc only.
+ * many connections, `netload bulk ADDRESS PORT BYTES` the gigabytes a second that arrive.
+ * `netload relay LISTEN TO` passes connections to a port of this machine on to another by splice,
+ * one at a time, for a redirect to lead to. `netload names ADDRESS RESULT` answers every question
+ * for an address, `netload ask ADDRESS COUNT` prints the microseconds of each answer for
+ * bench.test. `netload calls COUNT` prints the nanoseconds of two system calls. The same program
+ * inside and outside a sandbox. Static; needs libc only.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -123,14 +130,137 @@ static int bulk(char **args)
 	return 0;
 }
 
+/* --- a relay as plain as can be --- */
+
+/* What is there, from one side to the other; false: one of them is done. */
+static int pass(int from, int to, const int pipes[2])
+{
+	ssize_t n = splice(from, NULL, pipes[1], NULL, 1 << 20, SPLICE_F_MOVE);
+	while (n > 0) {
+		ssize_t out = splice(pipes[0], NULL, to, NULL, (size_t)n, SPLICE_F_MOVE);
+		if (out <= 0)
+			return 0;
+		n -= out;
+		if (n == 0)
+			return 1;
+	}
+	return 0;
+}
+
+static int relay(char **args)
+{
+	char *any[] = {"0.0.0.0", args[0]}, *here[] = {"127.0.0.1", args[1]};
+	struct sockaddr_in at = place(any), to = place(here);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, pipes[2];
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (pipe2(pipes, O_CLOEXEC) < 0 || bind(listener, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    listen(listener, 512) < 0)
+		return 1;
+	fcntl(pipes[0], F_SETPIPE_SZ, 1 << 20);
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		int in = accept4(listener, NULL, NULL, SOCK_CLOEXEC), out = dial(&to), goes_on = 1;
+		struct pollfd both[] = {{.fd = in, .events = POLLIN},
+		                        {.fd = out, .events = POLLIN}};
+		setsockopt(in, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		setsockopt(out, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		while (goes_on && poll(both, 2, -1) > 0) {
+			if (both[0].revents)
+				goes_on = pass(in, out, pipes);
+			if (goes_on && both[1].revents)
+				goes_on = pass(out, in, pipes);
+		}
+		close(in);
+		close(out);
+	}
+}
+
+/* --- names --- */
+
+static int names(char **args)
+{
+	char *where[] = {args[0], "53"};
+	struct sockaddr_in at = place(where), from;
+	struct in_addr result;
+	unsigned char bytes[600];
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (inet_pton(AF_INET, args[1], &result) != 1 ||
+	    bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		return 1;
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		static const unsigned char head[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0xe, 0x10, 0, 4};
+		socklen_t from_len = sizeof(from);
+		ssize_t n = recvfrom(fd, bytes, 512, 0, (struct sockaddr *)&from, &from_len);
+		if (n < 17)
+			continue;
+		size_t len = 12;
+		while (len < (size_t)n && bytes[len])
+			len += bytes[len] + 1U;
+		len += 5;
+		int is_a = len <= (size_t)n && bytes[len - 3] == 1;
+		bytes[2] = 0x81;
+		bytes[3] = 0x80;
+		memset(bytes + 6, 0, 6);
+		bytes[7] = (unsigned char)is_a;
+		if (is_a) {
+			memcpy(bytes + len, head, sizeof(head));
+			memcpy(bytes + len + sizeof(head), &result, 4);
+			len += sizeof(head) + 4;
+		}
+		sendto(fd, bytes, len, 0, (struct sockaddr *)&from, from_len);
+	}
+}
+
+static int ask(char **args)
+{
+	static const char question[] = "\x12\x34\1\0\0\1\0\0\0\0\0\0\5bench\4test\0\0\1\0\1";
+	char *where[] = {args[0], "53"};
+	struct sockaddr_in to = place(where);
+	char bytes[600];
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+		return 1;
+	for (unsigned long left = strtoul(args[1], NULL, 10); left > 0; left--) {
+		double start = now_us();
+		if (send(fd, question, sizeof(question) - 1, 0) < 0 ||
+		    recv(fd, bytes, sizeof(bytes), 0) < 12 || bytes[7] != 1)
+			return 1;
+		printf("%.1f\n", now_us() - start);
+		usleep(2000);
+	}
+	return 0;
+}
+
+/* Calls that touch no file system: what the filter of a sandbox costs, and nothing else. */
+static int calls(char **args)
+{
+	unsigned long count = strtoul(args[0], NULL, 10);
+	struct stat st;
+	double start = now_us();
+	for (unsigned long i = 0; i < count; i++) {
+		(void)getppid();
+		(void)!fstat(STDOUT_FILENO, &st);
+	}
+	printf("%.1f\n", (now_us() - start) * 1e3 / (double)count);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int args;
+	int (*run)(char **args);
+} verbs[] = {{"serve", 2, serve}, {"ping", 3, ping}, {"bulk", 3, bulk},  {"relay", 2, relay},
+             {"names", 2, names}, {"ask", 2, ask},   {"calls", 1, calls}};
+
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
-	if (argc == 4 && strcmp(argv[1], "serve") == 0)
-		return serve(argv + 2);
-	if (argc == 5 && strcmp(argv[1], "ping") == 0)
-		return ping(argv + 2);
-	if (argc == 5 && strcmp(argv[1], "bulk") == 0)
-		return bulk(argv + 2);
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		if (argc == 2 + verbs[i].args && strcmp(argv[1], verbs[i].name) == 0)
+			return verbs[i].run(argv + 2);
+	}
 	return 2;
 }

@@ -1,66 +1,135 @@
-// Row 8: what the gateway costs. A server on the loopback of a namespace of its own, where the daemon lives, too; the same
-// client outside and inside a sandbox whose policy allows the server's address.
+// Row 8: what the gateway costs. A server in a namespace of its own, where the daemon lives, too; the same client outside
+// and inside sandboxes: one that may reach a range (the machine's own addresses are reached by no name), one with the level full. Beside it, where
+// they are installed: pasta, and a redirect of nftables to a relay that only splices.
 import fs from 'node:fs';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 
-import { Daemon, until } from '../integration/lib.mjs';
+import { Daemon, descendants, until } from '../integration/lib.mjs';
 import { program, summary } from './measure.mjs';
 
 const ADDRESS = '93.184.216.34';
+const OTHER = '93.184.216.35'; // redirected
+const RESOLVER = '93.184.216.53';
 const PORT = '7000';
-const BYTES = '1500000000';
+const RELAY = '7001';
+const BYTES = '1000000000';
+const CALLS = '1000000';
+const BOXES = 25;
+
+const numbers = (text) => text.trim().split('\n').map(Number);
 
 async function output(file, args) {
-	const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+	const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'ignore'] });
+	const timer = setTimeout(() => child.kill('SIGKILL'), 10000);
 	let text = '';
 	child.stdout.on('data', (part) => (text += part));
 	const [code] = await once(child, 'close');
+	clearTimeout(timer);
 	if (code !== 0) throw new Error(`${file} ${args.join(' ')} ended with ${code}`);
-	return text.trim().split('\n').map(Number);
+	return numbers(text);
 }
 
-/** A process that holds a network namespace with the address on its loopback. */
+/** A process that holds a network namespace with our addresses on its loopback. */
 async function namespace() {
 	const own = fs.readlinkSync('/proc/self/ns/net');
-	const holder = spawn('unshare', ['--net', 'sh', '-c', `ip link set lo up && ip addr add ${ADDRESS}/32 dev lo && exec sleep infinity`], { stdio: 'ignore' });
+	const addresses = [ADDRESS, OTHER, RESOLVER].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
+	const holder = spawn('unshare', ['--net', 'sh', '-c', `ip link set lo up && ${addresses} && exec sleep infinity`], { stdio: 'ignore' });
 	await until(() => fs.readlinkSync(`/proc/${holder.pid}/ns/net`) !== own && fs.readFileSync(`/proc/${holder.pid}/comm`, 'utf8') === 'sleep\n', 'a namespace');
 	return holder;
 }
 
-async function measure(cloche, enter, rounds) {
-	const { id } = await cloche.create({ network: 'none', allowCidrs: [`${ADDRESS}/32:${PORT}`] });
+const has = (file) => spawnSync('sh', ['-c', `command -v ${file}`]).status === 0;
+
+/** Where the client runs: {name, run(verb, ...args)}; args of ping and bulk begin with address and port. */
+async function places(cloche, enter) {
 	const load = program('netload');
-	await cloche.ok(['sandbox', 'cp', load, `${id}:/tmp/netload`]);
-	const outside = (...args) => output('nsenter', [...enter, load, ...args]);
-	const inside = async (...args) => (await cloche.exec(id, ['/tmp/netload', ...args], { timeoutMs: 60000 })).stdout.trim().split('\n').map(Number);
-	const samples = { pingOutside: [], pingInside: [], bulkOutside: [], bulkInside: [] };
-	for (let i = 0; i < rounds; i++) {
-		samples.pingOutside.push(...(await outside('ping', ADDRESS, PORT, '100')));
-		samples.pingInside.push(...(await inside('ping', ADDRESS, PORT, '100')));
-		samples.bulkOutside.push(...(await outside('bulk', ADDRESS, PORT, BYTES)));
-		samples.bulkInside.push(...(await inside('bulk', ADDRESS, PORT, BYTES)));
+	const here = (...args) => output('nsenter', [...enter, load, ...args]);
+	const list = [{ name: 'native', to: ADDRESS, run: here }];
+	const box = async (name, to, body) => {
+		const { id } = await cloche.create(body);
+		await cloche.ok(['sandbox', 'cp', load, `${id}:/tmp/netload`]);
+		await cloche.exec(id, 'chmod 755 /tmp/netload; getent hosts bench.test');
+		list.push({ name, to, run: async (...args) => numbers((await cloche.exec(id, ['/tmp/netload', ...args], { timeoutMs: 60000 })).stdout) });
+	};
+	await box('range', ADDRESS, { network: 'none', allow: ['bench.test'], allowCidrs: [`${ADDRESS}/32:${PORT}`] });
+	await box('full', ADDRESS, { network: 'full', allowCidrs: [`${ADDRESS}/32`] });
+	if (has('nft')) {
+		const rules = `add table ip bench; add chain ip bench out { type nat hook output priority -100; }; add rule ip bench out ip daddr ${OTHER} tcp dport ${PORT} redirect to :${RELAY}`;
+		if (spawnSync('nsenter', [...enter, 'nft', rules]).status === 0) list.push({ name: 'redirect', to: OTHER, run: here });
 	}
+	if (has('pasta')) list.push({ name: 'pasta', to: '127.0.0.1', run: (...args) => output('nsenter', [...enter, 'pasta', '--runas', '0', '-q', '-f', '--config-net', '-t', 'none', '-u', 'none', '-U', 'none', '-T', PORT, '--', load, ...args]) });
+	return list;
+}
+
+/** Every place in turn, `rounds` times: {place: {ping, bulk, calls}}; pasta is left out when it fails. */
+async function measure(list, rounds) {
+	const samples = Object.fromEntries(list.map(({ name }) => [name, { ping: [], bulk: [], calls: [], failures: 0 }]));
+	for (let i = 0; i < rounds; i++)
+		for (const { name, to, run } of list) {
+			const into = samples[name];
+			if (into.failures > 0) continue;
+			try {
+				into.ping.push(...(await run('ping', to, PORT, '100')));
+				into.bulk.push(...(await run('bulk', to, PORT, BYTES)));
+				if (name === 'native' || name === 'range') into.calls.push(...(await run('calls', CALLS)));
+			} catch (error) {
+				if (name !== 'pasta') throw error;
+				into.failures++;
+			}
+		}
 	return samples;
+}
+
+/** Processes that one more sandbox brings. */
+async function processes(cloche, body) {
+	const before = descendants(cloche.child.pid).length;
+	const ids = [];
+	for (let i = 0; i < BOXES; i++) ids.push((await cloche.create(body)).id);
+	const each = (descendants(cloche.child.pid).length - before) / BOXES;
+	for (const id of ids) await cloche.get('DELETE', `/sandboxes/${id}?force=true`);
+	await until(() => descendants(cloche.child.pid).length <= before, 'they are gone', 20000);
+	return each;
+}
+
+function rows(samples, dns, each) {
+	const median = (list) => ({ median: summary(list).median });
+	const peers = [['native', 'loopback, no sandbox'], ['redirect', 'nft redirect and splice'], ['pasta', 'pasta -T']];
+	const found = [];
+	for (const [ours, what] of [['range', 'through a policy'], ['full', 'under full']])
+		for (const [theirs, peer] of peers) {
+			const { ping, bulk } = samples[theirs] ?? { ping: [], bulk: [] };
+			if (ping.length) found.push({ row: 8, what: `connect and first byte, ${what}`, unit: 'µs', ours: summary(samples[ours].ping), peer, theirs: summary(ping), ...(theirs === 'native' ? { goal: { most: 4 } } : { goal: {} }) });
+			if (bulk.length) found.push({ row: 8, what: `bytes, ${what}`, unit: 'GB/s', ours: median(samples[ours].bulk), peer, theirs: median(bulk), ...(theirs === 'redirect' ? { goal: {} } : { goal: { least: theirs === 'native' ? 0.4 : 1 } }) });
+		}
+	found.push({ row: 8, what: 'two system calls, with a policy', unit: 'ns', ours: median(samples.range.calls), peer: 'no sandbox', theirs: median(samples.native.calls), goal: { most: 1.05 } });
+	found.push({ row: 8, what: 'a name from the cache', unit: 'µs', ours: summary(dns.inside), peer: 'a server on the loopback', theirs: summary(dns.native), goal: {} });
+	found.push({ row: 8, what: 'processes a sandbox, with a policy', unit: '', ours: { median: each.policy }, peer: 'without', theirs: { median: each.none }, goal: { most: 1 } });
+	return found;
 }
 
 export async function network({ rounds = 6 } = {}) {
 	const holder = await namespace();
 	const enter = ['-t', String(holder.pid), '-n', '--'];
-	const server = spawn('nsenter', [...enter, program('netload'), 'serve', ADDRESS, PORT], { stdio: ['ignore', 'pipe', 'inherit'] });
-	await once(server.stdout, 'data');
-	const cloche = await Daemon.start({ enter: holder.pid });
+	const helpers = [];
+	const help = async (...args) => {
+		const child = spawn('nsenter', [...enter, program('netload'), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+		helpers.push(child);
+		await once(child.stdout, 'data');
+	};
+	await help('serve', '0.0.0.0', PORT);
+	await help('relay', RELAY, PORT);
+	await help('names', RESOLVER, ADDRESS);
+	const cloche = await Daemon.start({ enter: holder.pid, config: `[sandboxes.default]\npool = 0\n[network]\nresolvers = ["${RESOLVER}"]\n` });
 	try {
-		const { pingOutside, pingInside, bulkOutside, bulkInside } = await measure(cloche, enter, rounds);
-		const peer = 'loopback, no sandbox';
+		const list = await places(cloche, enter);
+		const samples = await measure(list, rounds);
+		const dns = { inside: await list[1].run('ask', '192.0.0.1', '300'), native: await list[0].run('ask', RESOLVER, '300') };
+		const each = { none: await processes(cloche, {}), policy: await processes(cloche, { allow: ['bench.test'] }) };
 		await cloche.stop();
-		return [
-			{ row: 8, what: 'connect and first byte through a policy', unit: 'µs', ours: summary(pingInside), peer, theirs: summary(pingOutside), goal: { most: 4 } },
-			{ row: 8, what: 'bytes through a policy', unit: 'GB/s', ours: { median: summary(bulkInside).median }, peer, theirs: { median: summary(bulkOutside).median }, goal: { least: 0.4 } },
-		];
+		return rows(samples, dns, each);
 	} finally {
 		await cloche.discard();
-		server.kill('SIGKILL');
-		holder.kill('SIGKILL');
+		for (const child of [...helpers, holder]) child.kill('SIGKILL');
 	}
 }

@@ -39,7 +39,7 @@ const TASKS = [
 ];
 
 async function prepareInside(daemon) {
-	const { id } = await daemon.create();
+	const { id } = await daemon.create({ allow: ['example.org'] }); // with a policy on
 	const where = '/workspace/work-timer';
 	await daemon.get('PUT', `/sandboxes/${id}/files?path=${where}&mode=755`, fs.readFileSync(program('work')));
 	const made = await daemon.exec(id, ['/bin/sh', '-c', SETUP], { cwd: '/workspace' });
