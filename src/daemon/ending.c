@@ -10,6 +10,7 @@
 #include "daemon/notes.h"
 #include "daemon/pool.h"
 #include "daemon/step.h"
+#include "store/later.h"
 
 enum {
 	STOP_ANSWER_MS = 10 * 1000,
@@ -348,7 +349,10 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 		if (is_first) {
 			member->state_before = before;
 			fleet->told_early += member->row->spec.is_ephemeral;
-			step_store(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
+			if (member->row->spec.is_ephemeral && how & ENGINE_REMOVE_DETACH)
+				step_store_soon(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
+			else
+				step_store(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
 		} else if (member->is_retrying) {
 			loop_timer_in(fleet->loop, &member->timer, 0, on_removal_due, member);
 		}
@@ -358,10 +362,12 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 
 void lifecycle_settle(struct fleet *fleet, engine_on_done on_done, void *ctx)
 {
-	if (fleet->told_early > 0)
+	if (fleet->told_early > 0) {
 		member_wait(&fleet->settle_waiters, NULL, on_done, ctx);
-	else
+		store_hurry(fleet->store);
+	} else {
 		on_done(&no_err, ctx);
+	}
 }
 
 bool lifecycle_push(struct member *member)

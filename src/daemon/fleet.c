@@ -15,6 +15,7 @@
 #include "daemon/live.h"
 #include "daemon/network.h"
 #include "daemon/notes.h"
+#include "store/later.h"
 #include "store/store.h"
 #include "wire/wire.h"
 
@@ -25,7 +26,8 @@ enum {
 	RETRY_MS = 1000,
 	RETRY_MOST_MS = 60 * 1000,
 	RETRY_DOUBLINGS = 6,
-	EXIT_FILE_BYTES = 4096
+	EXIT_FILE_BYTES = 4096,
+	SOON_MS = 10
 };
 
 struct fleet *fleet_new(const struct fleet *parts)
@@ -103,6 +105,25 @@ void member_leave_state(struct member *member)
 	member->is_late = false;
 }
 
+static void on_hurry(struct loop_timer *timer, void *ctx)
+{
+	struct fleet *fleet = ctx;
+
+	fleet->is_hurry_due = false;
+	store_hurry(fleet->store);
+}
+
+void fleet_submit_soon(struct fleet *fleet, struct store_write *write, store_on_done on_done,
+                       void *ctx)
+{
+	store_write_submit_later(write, on_done, ctx);
+	if (fleet->is_shut)
+		store_hurry(fleet->store);
+	else if (!fleet->is_hurry_due)
+		loop_timer_in(fleet->loop, &fleet->hurry, SOON_MS, on_hurry, fleet);
+	fleet->is_hurry_due = !fleet->is_shut;
+}
+
 void fleet_note_end(struct fleet *fleet, bool is_stored)
 {
 	if (is_stored)
@@ -152,6 +173,8 @@ void member_unref(struct member *member)
 void fleet_shut(struct fleet *fleet)
 {
 	fleet->is_shut = true;
+	loop_timer_stop(&fleet->hurry);
+	store_hurry(fleet->store);
 	for (struct member *member = fleet->members; member;) {
 		struct member *next;
 

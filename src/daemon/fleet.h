@@ -16,6 +16,7 @@
 #include "daemon/metrics.h"
 #include "model/sandbox.h"
 #include "runtime/peer.h"
+#include "store/store.h"
 
 struct approvals;
 struct environments;
@@ -101,6 +102,8 @@ struct fleet {
 	size_t told_early;          /* removals whose clients do not wait for the store */
 	struct member_waiter *settle_waiters;
 	struct metrics metrics;
+	struct loop_timer hurry; /* fleet_submit_soon */
+	bool is_hurry_due;
 	struct loop_timer sweep; /* sweep.h */
 	uint64_t sweep_next_ms;
 	bool has_swept;            /* the last look around took something up */
@@ -118,6 +121,11 @@ struct fleet *fleet_new(const struct fleet *parts);
 void fleet_shut(struct fleet *fleet);
 /* After the store was closed. */
 void fleet_free(struct fleet *fleet);
+
+/* For rows of sandboxes whose clients do not wait for the store: those of one short command share a
+ * commit, which comes when nobody needs the processors for it. */
+void fleet_submit_soon(struct fleet *fleet, struct store_write *write, store_on_done on_done,
+                       void *ctx);
 
 /* The member with this id, from memory or from its row. Gives a reference. ERR_NOT_FOUND. */
 int fleet_get(struct fleet *fleet, const char *id, struct member **ret, struct err *err) NODISCARD;

@@ -264,7 +264,10 @@ static void store_claimed(struct member *member)
 		store_put_event(write, &event);
 		event_done(&event);
 	}
-	store_write_submit(write, on_running_stored, member_ref(member));
+	if (member->row->spec.is_ephemeral)
+		fleet_submit_soon(member->fleet, write, on_running_stored, member_ref(member));
+	else
+		store_write_submit(write, on_running_stored, member_ref(member));
 	log_info("sandbox changes", LOG_STR("sandbox", member->row->id.text),
 	         LOG_STR("state", sandbox_state_name(member->row->state)));
 }

@@ -41,11 +41,6 @@ struct live {
 	void *exec_ctx;
 };
 
-static struct store *store_of(const struct live *live)
-{
-	return live->member->fleet->store;
-}
-
 struct live *live_find(struct member *member, const char *exec)
 {
 	for (struct live *live = member->execs; live; live = live->next) {
@@ -326,15 +321,27 @@ static void on_start_stored(const struct store_result *result, void *ctx)
 	member_unref(member);
 }
 
-static void store_start(struct live *live)
+static void store_row(struct live *live, enum event_kind kind, store_on_done on_done)
 {
+	struct fleet *fleet = live->member->fleet;
+	struct store_write *write = store_write_new(fleet->store);
 	struct event event;
 
+	note_exec(&event, kind, live->row);
+	store_put_exec(write, live->row);
+	store_put_event(write, &event);
+	event_done(&event);
+	if (live->member->row->spec.is_ephemeral && !live->is_recorded)
+		fleet_submit_soon(fleet, write, on_done, live);
+	else
+		store_write_submit(write, on_done, live);
+}
+
+static void store_start(struct live *live)
+{
 	member_ref(live->member);
 	metrics_count(&live->member->fleet->metrics, METRICS_EXECS);
-	note_exec(&event, EVENT_EXEC_STARTED, live->row);
-	store_exec_put(store_of(live), live->row, &event, on_start_stored, live);
-	event_done(&event);
+	store_row(live, EVENT_EXEC_STARTED, on_start_stored);
 }
 
 static void on_answer(struct wire_msg *msg, const struct err *err, void *ctx)
@@ -451,18 +458,14 @@ static void on_end_stored(const struct store_result *result, void *ctx)
 static void ended(struct live *live)
 {
 	struct member *member = member_ref(live->member);
-	struct event event;
 
 	live->has_ended = true;
 	loop_timer_stop(&live->unclaimed);
 	tell_output(live);
-	if (live->is_internal) {
+	if (live->is_internal)
 		over(live);
-	} else {
-		note_exec(&event, EVENT_EXEC_EXITED, live->row);
-		store_exec_put(store_of(live), live->row, &event, on_end_stored, live);
-		event_done(&event);
-	}
+	else
+		store_row(live, EVENT_EXEC_EXITED, on_end_stored);
 	member_unref(member);
 }
 

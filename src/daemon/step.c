@@ -47,14 +47,27 @@ void step_answered(struct member *member, enum metrics_span span, const struct e
 		                                            : METRICS_LAUNCH_FAILURES);
 }
 
-void step_store(struct member *member, enum event_kind kind, store_on_done on_done)
+static struct store_write *new_write(struct member *member, enum event_kind kind)
 {
+	struct store_write *write = store_write_new(member->fleet->store);
 	struct event event;
 
 	member_ref(member);
 	note_sandbox(&event, kind, member->row);
-	store_sandbox_put(member->fleet->store, member->row, &event, on_done, member);
+	store_put_sandbox(write, member->row);
+	store_put_event(write, &event);
 	event_done(&event);
 	log_info("sandbox changes", LOG_STR("sandbox", member->row->id.text),
 	         LOG_STR("state", sandbox_state_name(member->row->state)));
+	return write;
+}
+
+void step_store(struct member *member, enum event_kind kind, store_on_done on_done)
+{
+	store_write_submit(new_write(member, kind), on_done, member);
+}
+
+void step_store_soon(struct member *member, enum event_kind kind, store_on_done on_done)
+{
+	fleet_submit_soon(member->fleet, new_write(member, kind), on_done, member);
 }

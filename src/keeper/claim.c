@@ -76,11 +76,15 @@ int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *er
 	keeper_set_deadline(keeper, wire_u64(msg, FIELD_DEADLINE_MS, 0));
 	keeper->started_boot_ms = io_boot_ms();
 	meter_restart(&keeper->meter, &slot->disk, keeper->launch.rootfs.disk_fd);
+	return 0;
+}
+
+/* So that the first command finds everything ready; it would do without. */
+void claim_taken(struct keeper *keeper)
+{
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_CLAIMED, 0);
-	/* So that the first command finds everything ready; it would do without. */
 	(void)!wire_send(keeper->launch.spawn[0], &out);
-	return 0;
 }
 
 void claim_conn_gone(struct keeper *keeper, const struct conn *conn)

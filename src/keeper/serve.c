@@ -356,7 +356,12 @@ static int on_bound(struct request *request, struct err *err)
 
 static int on_claim(struct request *request, struct err *err)
 {
-	return claim_take(request->keeper, request->msg, err);
+	if (claim_take(request->keeper, request->msg, err) < 0)
+		return -1;
+	request->is_later = true;
+	serve_send(request->keeper, request->conn, &request->out);
+	claim_taken(request->keeper);
+	return 0;
 }
 
 static int on_stop(struct request *request, struct err *err)

@@ -2,8 +2,9 @@
  * Group commit. The writer thread takes everything that waits, applies it in one transaction
  * (each write in a savepoint, so that a refused one takes only itself back) and commits. While it
  * waits for the disk the next group gathers: an idle store commits at once, a busy one commits
- * many writes with one fsync, and no timer is involved. A group is closed after GROUP_MS of work
- * so that its first write does not wait for a long queue behind it.
+ * many writes with one fsync, and no timer is involved. What nobody waits for lies in the queue
+ * until somebody waits for something else, or says that it is time (store_hurry). A group is closed
+ * after GROUP_MS of work so that its first write does not wait for a long queue behind it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "store/audit.h"
+#include "store/later.h"
 #include "store/migrate.h"
 #include "store/store_impl.h"
 #include "store/write.h"
@@ -134,8 +136,9 @@ static void publish(struct store *store, struct write_list *group, bool committe
 static bool gather(struct store *store, struct write_list *waiting)
 {
 	pthread_mutex_lock(&store->lock);
-	while (store->queue.first == NULL && waiting->first == NULL && !store->closing)
+	while (!store->is_wanted && waiting->first == NULL && !store->closing)
 		pthread_cond_wait(&store->wake, &store->lock);
+	store->is_wanted = false;
 	list_move(waiting, &store->queue);
 	pthread_mutex_unlock(&store->lock);
 	return waiting->first != NULL;
@@ -304,21 +307,49 @@ static void enqueue(struct store *store, struct store_write *write)
 		list_add(&store->done, write);
 	} else {
 		list_add(&store->queue, write);
-		pthread_cond_signal(&store->wake);
 	}
 }
 
-void store_write_submit(struct store_write *write, store_on_done on_done, void *ctx)
+/* With the lock held. */
+static void want(struct store *store)
+{
+	store->is_wanted = store->queue.first != NULL;
+	if (store->is_wanted)
+		pthread_cond_signal(&store->wake);
+}
+
+static void submit(struct store_write *write, bool is_wanted)
 {
 	struct store *store = write->store;
 	struct store_write *audit = audit_write_waiting(store);
 
-	write->on_done = on_done;
-	write->ctx = ctx;
 	pthread_mutex_lock(&store->lock);
 	if (audit != NULL)
 		enqueue(store, audit);
 	enqueue(store, write);
+	if (is_wanted)
+		want(store);
+	pthread_mutex_unlock(&store->lock);
+}
+
+void store_write_submit(struct store_write *write, store_on_done on_done, void *ctx)
+{
+	write->on_done = on_done;
+	write->ctx = ctx;
+	submit(write, true);
+}
+
+void store_write_submit_later(struct store_write *write, store_on_done on_done, void *ctx)
+{
+	write->on_done = on_done;
+	write->ctx = ctx;
+	submit(write, false);
+}
+
+void store_hurry(struct store *store)
+{
+	pthread_mutex_lock(&store->lock);
+	want(store);
 	pthread_mutex_unlock(&store->lock);
 }
 

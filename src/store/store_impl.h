@@ -30,9 +30,10 @@ struct store {
 	bool has_thread;
 
 	pthread_mutex_t lock; /* guards everything below */
-	pthread_cond_t wake;  /* the queue is not empty, or closing */
+	pthread_cond_t wake;  /* somebody waits for what is in the queue, or closing */
 	pthread_cond_t done_wake;
 	struct write_list queue;
+	bool is_wanted; /* somebody waits for something in the queue */
 	struct write_list done;
 	struct store_stats stats;
 	bool closing;
