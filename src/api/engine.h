@@ -15,6 +15,7 @@
 #include "model/exec.h"
 #include "model/host.h"
 #include "model/image.h"
+#include "model/provider.h"
 #include "model/sandbox.h"
 #include "model/service.h"
 #include "model/spec.h"
@@ -203,6 +204,17 @@ struct engine_ops {
 	 * is refused with err, in the form of the API that was meant. */
 	void (*serve_model)(struct engine *engine, struct request *request, const char *target,
 	                    const struct caller *caller, const struct err *err);
+	/* Those of config.toml, then those of the API, oldest first; NULL after the last. Valid
+	 * until the loop goes on. */
+	const struct provider *(*provider_at)(struct engine *engine, size_t index);
+	/* value: its key, to be sealed; NULL: it is a reference, or there is none. */
+	void (*provider_add)(struct engine *engine, const struct provider *provider,
+	                     const char *value, engine_on_done on_done, void *ctx);
+	void (*provider_remove)(struct engine *engine, const char *id, engine_on_done on_removed,
+	                        void *ctx);
+	/* Asks it for its models, with its key. */
+	void (*provider_test)(struct engine *engine, const struct provider *provider,
+	                      engine_on_status on_status, void *ctx);
 	/* By id, or by name in that team. The caller frees *ret. ERR_NOT_FOUND. */
 	int (*service_get)(struct engine *engine, const char *team, const char *name,
 	                   struct service **ret, struct err *err);

@@ -116,6 +116,9 @@ int client_set_problem(struct cli *cli, const json_t *problem)
 
 	if (*detail == '\0')
 		detail = client_str(problem, "title");
+	/* As the APIs of models say it. */
+	if (*detail == '\0')
+		detail = client_str(json_object_get(problem, "error"), "message");
 	if (*detail == '\0')
 		return 0;
 	return err_set(&cli->err, code_from_name(client_str(problem, "code")), "%s", detail);

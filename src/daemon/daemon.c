@@ -306,7 +306,9 @@ static int assemble(struct daemon *daemon, struct err *err)
 	daemon->services.fleet = daemon->fleet;
 	services_start(&daemon->services, daemon->loop);
 	daemon->providers.fleet = daemon->fleet;
-	providers_start(&daemon->providers, daemon->loop, proxy_upstreams(daemon->services.proxy));
+	if (providers_start(&daemon->providers, daemon->loop,
+	                    proxy_upstreams(daemon->services.proxy), err) < 0)
+		return -1;
 	daemon->fleet->pool = pool_new(daemon->fleet, &daemon->config);
 	daemon->gallery = gallery_new(daemon->loop, daemon->store, daemon->broker);
 	daemon->engine = engine_new(daemon->fleet, daemon->gallery, daemon->broker);

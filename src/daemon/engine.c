@@ -440,6 +440,29 @@ static void do_serve_model(struct engine *engine, struct request *request, const
 	providers_serve(of(engine)->fleet->providers, request, target, caller, err);
 }
 
+static const struct provider *do_provider_at(struct engine *engine, size_t index)
+{
+	return providers_at(of(engine)->fleet->providers, index);
+}
+
+static void do_provider_add(struct engine *engine, const struct provider *provider,
+                            const char *value, engine_on_done on_done, void *ctx)
+{
+	providers_add(of(engine)->fleet->providers, provider, value, on_done, ctx);
+}
+
+static void do_provider_remove(struct engine *engine, const char *id, engine_on_done on_removed,
+                               void *ctx)
+{
+	providers_remove(of(engine)->fleet->providers, id, on_removed, ctx);
+}
+
+static void do_provider_test(struct engine *engine, const struct provider *provider,
+                             engine_on_status on_status, void *ctx)
+{
+	providers_test(of(engine)->fleet->providers, provider, on_status, ctx);
+}
+
 static void do_serve_port(struct engine *engine, const char *sandbox, uint16_t port,
                           struct request *request, const char *target)
 {
@@ -495,6 +518,10 @@ static const struct engine_ops ops = {
 	.image_remove = do_image_remove,
 	.serve_port = do_serve_port,
 	.serve_model = do_serve_model,
+	.provider_at = do_provider_at,
+	.provider_add = do_provider_add,
+	.provider_remove = do_provider_remove,
+	.provider_test = do_provider_test,
 	.service_get = do_service_get,
 	.service_put = do_service_put,
 	.service_remove = do_service_remove,

@@ -145,6 +145,16 @@ void note_service(struct event *ret, enum event_kind kind, const struct service 
 	finish(ret, kind, NULL, data);
 }
 
+void note_provider(struct event *ret, enum event_kind kind, const char *id, const char *name)
+{
+	json_t *data = json_object();
+
+	put_text(data, "provider", id);
+	if (name)
+		put_text(data, "name", name);
+	finish(ret, kind, NULL, data);
+}
+
 void note_environment(struct event *ret, enum event_kind kind,
                       const struct environment *environment)
 {

@@ -23,6 +23,8 @@ void note_network(struct event *ret, const struct sandbox *sandbox, struct json_
 void note_call(struct event *ret, enum event_kind kind, const struct sandbox *sandbox,
                struct json_t *data);
 void note_service(struct event *ret, enum event_kind kind, const struct service *service);
+/* name NULL: it is not known any more. */
+void note_provider(struct event *ret, enum event_kind kind, const char *id, const char *name);
 void note_policy(struct event *ret, const struct sandbox *sandbox);
 /* verdict and by may be NULL. */
 void note_approval(struct event *ret, enum event_kind kind, const struct approval *approval,

@@ -2,27 +2,139 @@
 
 #include <jansson.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/fleet.h"
 #include "daemon/network.h"
+#include "daemon/notes.h"
+#include "daemon/vault.h"
 #include "gateway/llm.h"
 #include "http/request.h"
 #include "model/access.h"
+#include "store/provider.h"
+#include "store/store.h"
 #include "task/charge.h"
+
+const struct provider *providers_at(const struct providers *providers, size_t index)
+{
+	const struct config_llm *llm = &providers->config->llm;
+
+	if (index < llm->provider_count)
+		return llm->providers[index];
+	index -= llm->provider_count;
+	return index < providers->made_count ? providers->made[index] : NULL;
+}
 
 static const struct provider *provider_at(size_t index, void *ctx)
 {
-	const struct providers *providers = ctx;
-	const struct config_llm *llm = &providers->config->llm;
+	return providers_at(ctx, index);
+}
 
-	return index < llm->provider_count ? llm->providers[index] : NULL;
+/* --- keys --- */
+
+static char *purpose_of(const struct provider *provider)
+{
+	/* The place is part of it: a key goes nowhere but where it was given for. */
+	return mem_printf("provider %s %s", provider->id.text, provider->base_url);
 }
 
 static int unseal(const struct provider *provider, char **ret, struct err *err, void *ctx)
 {
-	return err_set(err, ERR_UNAVAILABLE, "provider %s has no key yet", provider->name);
+	const struct providers *providers = ctx;
+	auto_free char *purpose = purpose_of(provider);
+	auto_free char *sealed = NULL;
+
+	if (store_provider_sealed(providers->store, provider->id.text, &sealed, err) < 0)
+		return -1;
+	if (!sealed)
+		return err_set(err, ERR_UNAVAILABLE, "provider %s has no key", provider->name);
+	return vault_open(providers->keys, purpose, sealed, ret, err);
 }
+
+/* --- changes --- */
+
+static void forget(struct providers *providers)
+{
+	for (size_t i = 0; i < providers->made_count; i++)
+		provider_free(providers->made[i]);
+	mem_freep(&providers->made);
+	providers->made_count = 0;
+}
+
+static int load(struct providers *providers, struct err *err)
+{
+	struct provider **made = NULL;
+	size_t count = 0;
+
+	if (store_provider_list(providers->store, &made, &count, err) < 0)
+		return -1;
+	forget(providers);
+	providers->made = made;
+	providers->made_count = count;
+	return 0;
+}
+
+struct saving {
+	struct providers *providers;
+	engine_on_done on_done;
+	void *ctx;
+};
+
+static void on_saved(const struct store_result *result, void *ctx)
+{
+	auto_free struct saving *saving = ctx;
+	struct err err = {0};
+
+	if (!result->ok)
+		err = result->err;
+	else if (load(saving->providers, &err) < 0)
+		log_warn("the providers cannot be read again", LOG_ERR(&err));
+	saving->on_done(&err, saving->ctx);
+}
+
+static void submit(struct providers *providers, struct store_write *write, struct event *event,
+                   engine_on_done on_done, void *ctx)
+{
+	struct saving *saving = mem_new(struct saving);
+
+	*saving = (struct saving){providers, on_done, ctx};
+	store_put_event(write, event);
+	event_done(event);
+	store_write_submit(write, on_saved, saving);
+}
+
+void providers_add(struct providers *providers, const struct provider *provider, const char *value,
+                   engine_on_done on_done, void *ctx)
+{
+	auto_free char *purpose = purpose_of(provider);
+	auto_free char *sealed = value ? vault_seal(providers->keys, purpose, value) : NULL;
+	struct store_write *write = store_write_new(providers->store);
+	struct event event;
+
+	store_add_provider(write, provider, sealed);
+	note_provider(&event, EVENT_PROVIDER_CREATED, provider->id.text, provider->name);
+	submit(providers, write, &event, on_done, ctx);
+}
+
+void providers_remove(struct providers *providers, const char *id, engine_on_done on_done,
+                      void *ctx)
+{
+	struct store_write *write = store_write_new(providers->store);
+	struct event event;
+
+	store_delete_provider(write, id);
+	note_provider(&event, EVENT_PROVIDER_REMOVED, id, NULL);
+	submit(providers, write, &event, on_done, ctx);
+}
+
+void providers_test(struct providers *providers, const struct provider *provider,
+                    engine_on_status on_status, void *ctx)
+{
+	llm_test(providers->llm, provider, on_status, ctx);
+}
+
+/* --- the books --- */
 
 static int may_spend(const struct llm_who *who, uint64_t cost, struct err *err, void *ctx)
 {
@@ -92,7 +204,8 @@ static void told(const struct llm_report *report, void *ctx)
 		note(providers, report);
 }
 
-void providers_start(struct providers *providers, struct loop *loop, struct upstreams *upstreams)
+int providers_start(struct providers *providers, struct loop *loop, struct upstreams *upstreams,
+                    struct err *err)
 {
 	struct llm_config config = {.loop = loop,
 	                            .upstreams = upstreams,
@@ -104,12 +217,14 @@ void providers_start(struct providers *providers, struct loop *loop, struct upst
 	                            .ctx = providers};
 
 	providers->llm = llm_new(&config);
+	return load(providers, err);
 }
 
 void providers_stop(struct providers *providers)
 {
 	llm_free(providers->llm);
 	providers->llm = NULL;
+	forget(providers);
 }
 
 static void fill_who(struct llm_who *who, const struct caller *caller, const char *guest)

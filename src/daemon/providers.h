@@ -28,12 +28,24 @@ struct providers {
 	struct fleet *fleet;
 	struct tasks *tasks; /* NULL: none yet */
 	struct llm *llm;
+	struct provider **made; /* by the API, as the store has them */
+	size_t made_count;
 };
 
-/* The other parts are filled in before. */
-void providers_start(struct providers *providers, struct loop *loop, struct upstreams *upstreams);
+/* The other parts are filled in before. ERR_IO: the store cannot be read. */
+int providers_start(struct providers *providers, struct loop *loop, struct upstreams *upstreams,
+                    struct err *err) NODISCARD;
 /* When every request has ended. */
 void providers_stop(struct providers *providers);
 /* Answers a request for a model; target is path and query. caller NULL: it is refused with err. */
 void providers_serve(struct providers *providers, struct request *request, const char *target,
                      const struct caller *caller, const struct err *err);
+
+/* As in struct engine_ops. */
+const struct provider *providers_at(const struct providers *providers, size_t index);
+void providers_add(struct providers *providers, const struct provider *provider, const char *value,
+                   engine_on_done on_done, void *ctx);
+void providers_remove(struct providers *providers, const char *id, engine_on_done on_done,
+                      void *ctx);
+void providers_test(struct providers *providers, const struct provider *provider,
+                    engine_on_status on_status, void *ctx);

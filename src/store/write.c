@@ -1,6 +1,7 @@
 /* What each change is in statements. Values are copied here, on the loop thread, so that the
  * writer thread shares nothing with the objects they came from. */
 #include "store/write.h"
+#include "store/provider.h"
 
 #include "base/mem.h"
 #include "store/audit.h"
@@ -274,6 +275,33 @@ void store_delete_service(struct store_write *write, const char *id)
 
 	op->if_none = ERR_NOT_FOUND;
 	op->if_none_text = mem_printf("no service %s", id);
+}
+
+void store_add_provider(struct store_write *write, const struct provider *provider,
+                        const char *sealed)
+{
+	auto_free char *models = pack_strings(&provider->models);
+	auto_free char *aliases = pack_strings(&provider->aliases);
+	auto_free char *prices = pack_strings(&provider->prices);
+	struct op *op;
+
+	op = add(write, SQL_PROVIDER_ADD, value_text(provider->id.text), value_text(provider->name),
+	         value_text(provider_kind_name(provider->kind)), value_text(provider->base_url),
+	         value_text(provider->secret), value_text(provider->default_model),
+	         value_text(models), value_text(aliases), value_text(prices),
+	         value_text(visibility_name(provider->visibility)),
+	         value_text(provider->owner ? provider->owner : ACCESS_OPERATOR),
+	         value_text(provider->team ? provider->team : ACCESS_TEAM),
+	         value_int(provider->created_ms), value_text(sealed));
+	op->if_taken = mem_printf("a provider named '%s' exists already", provider->name);
+}
+
+void store_delete_provider(struct store_write *write, const char *id)
+{
+	struct op *op = add(write, SQL_PROVIDER_DELETE, value_text(id));
+
+	op->if_none = ERR_NOT_FOUND;
+	op->if_none_text = mem_printf("no provider %s", id);
 }
 
 void store_put_variable(struct store_write *write, const char *environment_id, const char *name,

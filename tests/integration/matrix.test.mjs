@@ -100,6 +100,11 @@ POST /webhooks/{webhook}/test: webhooks:write
 GET /webhooks/{webhook}/deliveries: webhooks:read
 POST /webhooks/{webhook}/deliveries/{delivery}/redeliver: webhooks:write
 POST /llm: llm_gateway:read
+GET /providers: secrets:read
+POST /providers: secrets:write
+GET /providers/{provider}: secrets:read
+DELETE /providers/{provider}: secrets:write
+POST /providers/{provider}/test: secrets:write
 GET /services: secrets:read
 POST /services: secrets:write
 GET /services/{service}: secrets:read
@@ -169,7 +174,7 @@ describe('every route and every caller', () => {
 	const cloche = withDaemon({ before, after }, { listen: '127.0.0.1:0', config: '[sandboxes.default]\npool = 0\n[server]\nrate_limit = 0\n' });
 	const callers = {};
 	let document, nobody, stranger;
-	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', service: 'nosuch', port: '8080', approval: 'ap_00000000000000000000' };
+	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', service: 'nosuch', provider: 'nosuch', port: '8080', approval: 'ap_00000000000000000000' };
 	const fill = (route, more = {}) => route.replace(/\{(\w+)\}/g, (_, name) => ({ ...objects, ...more })[name]);
 	const operation = ({ method, route }) => document.paths[route.startsWith('//') ? route.slice(1) : `/api/v1${route}`]?.[method.toLowerCase()];
 
