@@ -271,23 +271,30 @@ static void send(struct call *call, const struct artifact *artifact, int fd)
 	call_done(call);
 }
 
-void handle_artifact_get(struct call *call)
+static int find(struct call *call, struct artifact *ret)
 {
 	auto_(task_freep) struct task *task = NULL;
+	struct err err = {0};
+
+	if (task_of_path(call, &task) < 0)
+		return -1;
+	if (store_artifact_get(call->api->store, call->params[1], ret, &err) == 0 &&
+	    str_eq(ret->task.text, task->id.text))
+		return 0;
+	if (err.code == ERR_OK)
+		(void)err_set(&err, ERR_NOT_FOUND, "no such artifact of this task"); /* always -1 */
+	call_fail(call, &err);
+	return -1;
+}
+
+void handle_artifact_get(struct call *call)
+{
 	auto_(artifact_done) struct artifact artifact = {0};
 	struct err err = {0};
 	int fd;
 
-	if (task_of_path(call, &task) < 0)
+	if (find(call, &artifact) < 0)
 		return;
-	if (store_artifact_get(call->api->store, call->params[1], &artifact, &err) < 0 ||
-	    !str_eq(artifact.task.text, task->id.text)) {
-		if (err.code == ERR_OK)
-			(void)err_set(&err, ERR_NOT_FOUND,
-			              "no such artifact of this task"); /* always -1 */
-		call_fail(call, &err);
-		return;
-	}
 	fd = openat(tasks_files_fd(call->api->tasks), artifact.id.text,
 	            O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0) {
@@ -296,4 +303,35 @@ void handle_artifact_get(struct call *call)
 	}
 	(void)err_sys(&err, errno, "open artifact %s", artifact.id.text); /* always -1 */
 	call_fail(call, &err);
+}
+
+static void on_removed(const struct store_result *result, void *ctx)
+{
+	struct call *call = ctx;
+
+	if (result->ok)
+		call_answer_empty(call);
+	else
+		call_fail(call, &result->err);
+}
+
+/* The file before the row, as task/artifacts.c has it. */
+void handle_artifact_remove(struct call *call)
+{
+	auto_(artifact_done) struct artifact artifact = {0};
+	struct store_write *write;
+	struct err err = {0};
+	int r;
+
+	if (find(call, &artifact) < 0)
+		return;
+	r = tasks_remove_file(call->api->tasks, artifact.id.text);
+	if (r < 0) {
+		(void)err_sys(&err, -r, "remove artifact %s", artifact.id.text); /* always -1 */
+		call_fail(call, &err);
+		return;
+	}
+	write = store_write_new(call->api->store);
+	store_delete_artifact(write, artifact.id.text);
+	store_write_submit(write, on_removed, call);
 }

@@ -254,12 +254,21 @@ static int list_artifacts(struct cli *cli, const char *task)
 	return 0;
 }
 
+static int remove_artifact(struct cli *cli, const char *task, const char *id)
+{
+	auto_free char *target = client_target("/tasks/%s/artifacts/%s", task, id);
+	const struct http_request request = {.method = "DELETE", .target = target};
+
+	return client_send(cli, &request);
+}
+
 int cmd_task_artifacts(struct cli *cli)
 {
-	const char *put = NULL, *get = NULL;
+	const char *put = NULL, *get = NULL, *gone = NULL;
 	const struct opt opts[] = {
 		{"put", 0, OPT_STR, &put, "FILE", "keep a file"},
 		{"get", 0, OPT_STR, &get, "ARTIFACT", "print one"},
+		{"rm", 0, OPT_STR, &gone, "ARTIFACT", "keep one no longer"},
 		{0},
 	};
 	int r = cli_parse(cli, opts, 1, 1);
@@ -268,5 +277,7 @@ int cmd_task_artifacts(struct cli *cli)
 		return r;
 	if (put)
 		return put_artifact(cli, cli->argv[0], put);
+	if (gone)
+		return remove_artifact(cli, cli->argv[0], gone);
 	return get ? get_artifact(cli, cli->argv[0], get) : list_artifacts(cli, cli->argv[0]);
 }

@@ -336,6 +336,25 @@ int store_artifact_get(struct store *store, const char *id, struct artifact *ret
 	return 0;
 }
 
+int store_artifact_old(struct store *store, uint64_t before_ms, size_t limit,
+                       struct artifact_page *ret, struct err *err)
+{
+	struct artifact_page page = {0};
+	sqlite3_stmt *row;
+	int r;
+
+	if (begin(store, SQL_ARTIFACT_OLD, &row, err, value_int(before_ms), value_int(limit)) < 0)
+		return -1;
+	page.items = mem_resize(NULL, limit, sizeof(*page.items));
+	while ((r = db_step(&store->reader, row, err)) > 0)
+		take_artifact(row, &page.items[page.count++]);
+	if (r < 0)
+		artifact_page_done(&page);
+	else
+		*ret = page;
+	return r;
+}
+
 int store_artifact_list(struct store *store, const char *task, const char *cursor, size_t limit,
                         struct artifact_page *ret, struct err *err)
 {

@@ -88,6 +88,9 @@ struct artifact_page {
 };
 int store_artifact_list(struct store *store, const char *task, const char *cursor, size_t limit,
                         struct artifact_page *ret, struct err *err) NODISCARD;
+/* Those made before, the oldest first; without a cursor. */
+int store_artifact_old(struct store *store, uint64_t before_ms, size_t limit,
+                       struct artifact_page *ret, struct err *err) NODISCARD;
 void artifact_page_done(struct artifact_page *page);
 
 /* --- sums --- */

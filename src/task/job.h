@@ -163,8 +163,12 @@ void sync_begin(struct job *job);
 void sync_cancel(struct job *job);
 
 /* --- collect.c --- */
-/* Reads what there is; nothing of it waits for a disk. */
+/* Reads what the run said and keeps it beside the store. */
 int collect_log(struct job *job, struct err *err) NODISCARD;
+
+/* --- artifacts.c --- */
+/* Removes artifacts that are too old, some at a time; true: there are more. */
+bool artifacts_sweep(struct tasks *tasks);
 
 /* --- family.c --- */
 /* Ends every run below it. */

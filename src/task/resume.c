@@ -260,6 +260,7 @@ void resume_sweep(struct tasks *tasks)
 	for (size_t i = 0; i < page.count; i++)
 		remove_one(tasks, &page.items[i]);
 	has_more = page.count == SWEEP_PAGE;
+	has_more = artifacts_sweep(tasks) || has_more;
 	resume_page_done(&page);
 	loop_timer_in(tasks->config.loop, &tasks->sweep, has_more ? SWEEP_AGAIN_MS : SWEEP_MS,
 	              on_sweep, tasks);

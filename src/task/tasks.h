@@ -103,6 +103,8 @@ bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret
 /* The run makes sandboxes besides its own: they go with it. */
 void tasks_note_maker(struct tasks *tasks, const char *run);
 int tasks_files_fd(const struct tasks *tasks);
+/* One of those files; 0 too when it is gone already. */
+int tasks_remove_file(struct tasks *tasks, const char *name);
 
 struct tasks_stats {
 	size_t queued, running;

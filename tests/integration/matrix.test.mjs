@@ -87,6 +87,7 @@ PUT /tasks/{task}/output: tasks:write
 GET /tasks/{task}/artifacts: tasks:read
 POST /tasks/{task}/artifacts: tasks:write
 GET /tasks/{task}/artifacts/{artifact}: tasks:read
+DELETE /tasks/{task}/artifacts/{artifact}: tasks:write
 GET /usage: obs:read
 GET /budgets: budgets:read
 PUT /budgets/{kind}/{subject}: budgets:write

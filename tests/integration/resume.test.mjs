@@ -1,10 +1,10 @@
 // Going on with the files of a run, and results that must fit a schema.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
-import { isAlive, until, withDaemon } from './lib.mjs';
+import { isAlive, sleep, until, withDaemon } from './lib.mjs';
 
 const CONFIG = '[sandboxes.default]\npool = 2\n[server]\nlisten = "none"\n[tasks]\nresume_most = 3\n';
 const WAIT = { headers: { Prefer: 'wait=60' } };
@@ -192,5 +192,20 @@ describe('a result', () => {
 		assert.match(broken.stderr, /broken\.json.*type/);
 		assert.equal(await cloche.ok(['task', 'run', '--wait', '--output-schema', schema, 'echo \'{"n":2}\' > $CLOCHE_OUTPUT; echo done']), 'done\n');
 		rmSync(dir, { recursive: true });
+	});
+});
+
+describe('artifacts', () => {
+	const cloche = withDaemon({ before, after }, { config: `${CONFIG}artifact_ttl = "1s"\n` });
+
+	test('go when they are too old', async () => {
+		const task = await run(cloche, 'true');
+		const made = await cloche.get('POST', `/tasks/${task.id}/artifacts?name=report`, Buffer.from('old'));
+		await sleep(1100);
+		const old = cloche.daemonProcess();
+		process.kill(old.pid, 'SIGKILL'); // the next one looks at once, not in a minute
+		await until(async () => (await cloche.get('GET', `/tasks/${task.id}/artifacts`)).items.length === 0, 'it is gone');
+		assert.equal((await cloche.api('GET', `/tasks/${task.id}/artifacts/${made.id}`)).status, 404);
+		assert.ok(!readdirSync(cloche.state, { recursive: true }).some((name) => String(name).includes(made.id)));
 	});
 });

@@ -115,7 +115,8 @@ describe('sandboxes', () => {
 		const output = await cloche.api('GET', `/sandboxes/${sandbox.id}/execs/${id}/output`);
 		assert.match(String(output.bytes), /term/, 'output is there after the end');
 		await cloche.get('POST', `/sandboxes/${sandbox.id}/start`);
-		const deaf = await cloche.exec(sandbox.id, 'trap "" TERM; while :; do sleep 0.05; done', { background: true });
+		const deaf = await cloche.exec(sandbox.id, 'trap "" TERM; echo up; while :; do sleep 0.05; done', { background: true });
+		await until(async () => String((await cloche.api('GET', `/sandboxes/${sandbox.id}/execs/${deaf.id}/output`)).bytes).includes('up'), 'it is deaf');
 		await cloche.get('POST', `/sandboxes/${sandbox.id}/stop`, { graceMs: 300 });
 		assert.equal((await cloche.get('GET', `/sandboxes/${sandbox.id}/execs/${deaf.id}`)).signal, 9);
 		await cloche.get('DELETE', `/sandboxes/${sandbox.id}?force=1`);

@@ -227,6 +227,10 @@ describe('a task', () => {
 		assert.equal((await cloche.api('POST', `/tasks/${task.id}/artifacts?name=big`, Buffer.alloc(31 << 20))).status, 413);
 		const other = await run(cloche, 'true');
 		assert.equal((await cloche.api('GET', `/tasks/${other.id}/artifacts/${items[0].id}`)).status, 404);
+		assert.equal((await cloche.api('DELETE', `/tasks/${other.id}/artifacts/${items[0].id}`)).status, 404);
+		await cloche.ok(['task', 'artifacts', task.id, '--rm', items[0].id]);
+		assert.equal((await cloche.api('GET', `/tasks/${task.id}/artifacts/${items[0].id}`)).status, 404);
+		assert.equal((await cloche.get('GET', `/tasks/${task.id}/artifacts`)).items.length, items.length - 1);
 	});
 
 	test('is summed up as its receipts are', async () => {
