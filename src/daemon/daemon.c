@@ -223,6 +223,13 @@ static void secrets_of(const struct spec *spec, struct strings *ret, void *ctx)
 	(void)!environments_open(&daemon->environments, spec, ret, &err);
 }
 
+static void settle(const char *run, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	providers_settle(&daemon->providers, run);
+}
+
 /* Logs and artifacts of runs are files beside the store. */
 static int make_tasks(struct daemon *daemon, struct err *err)
 {
@@ -234,6 +241,7 @@ static int make_tasks(struct daemon *daemon, struct err *err)
 	                              .sandboxes_fd = daemon->sandboxes_fd,
 	                              .make_spec = task_make_spec,
 	                              .secrets = secrets_of,
+	                              .settle = settle,
 	                              .ctx = daemon};
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)

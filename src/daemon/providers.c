@@ -227,6 +227,12 @@ void providers_stop(struct providers *providers)
 	forget(providers);
 }
 
+void providers_settle(struct providers *providers, const char *run)
+{
+	if (providers->llm)
+		llm_settle(providers->llm, run);
+}
+
 static void fill_who(struct llm_who *who, const struct caller *caller, const char *guest)
 {
 	*who = (struct llm_who){0};

@@ -37,6 +37,8 @@ int providers_start(struct providers *providers, struct loop *loop, struct upstr
                     struct err *err) NODISCARD;
 /* When every request has ended. */
 void providers_stop(struct providers *providers);
+/* As llm_settle. */
+void providers_settle(struct providers *providers, const char *run);
 /* Answers a request for a model; target is path and query. caller NULL: it is refused with err. */
 void providers_serve(struct providers *providers, struct request *request, const char *target,
                      const struct caller *caller, const struct err *err);

@@ -64,6 +64,8 @@ void llm_free(struct llm *llm);
 /* Answers a request; target is path and query below the gateway's own root. */
 void llm_serve(struct llm *llm, struct request *request, const char *target,
                const struct llm_who *who);
+/* A run is about to be over: its calls end, and what they used is told before this returns. */
+void llm_settle(struct llm *llm, const char *run);
 /* Answers with an error in the form of the API that was meant. */
 void llm_refuse(struct request *request, const char *target, int status, const char *message);
 

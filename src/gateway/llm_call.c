@@ -442,6 +442,22 @@ static void on_idle(struct loop_timer *timer, void *ctx)
 	on_end(&late, call);
 }
 
+void llm_settle(struct llm *llm, const char *run)
+{
+	struct llm_call *next;
+
+	for (struct llm_call *call = llm->calls; call; call = next) {
+		next = call->next;
+		if (!str_eq(call->who.run, run))
+			continue;
+		tell(call, false);
+		/* Nobody pays for what would come now. */
+		drop_attempt(call);
+		call->is_broken = true;
+		request_disconnect(call->request); /* may end it */
+	}
+}
+
 /* --- the question --- */
 
 static ssize_t on_body(void *to, size_t max, void *ctx)

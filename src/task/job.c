@@ -449,6 +449,10 @@ void job_resume(struct job *job)
 
 void job_wait_over(struct job *job)
 {
+	const struct tasks_config *config = &job->tasks->config;
+
+	if (config->settle)
+		config->settle(job->run->id.text, config->ctx);
 	watch_end(job);
 	job_step_done(job, "completed", NULL);
 }

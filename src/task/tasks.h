@@ -41,6 +41,8 @@ struct tasks_config {
 	int files_fd;     /* where logs and artifacts are kept; taken */
 	tasks_make_spec make_spec;
 	tasks_secrets secrets; /* NULL: there are none */
+	/* The agent of a run has ended: whoever charges it does so now or never. NULL: nobody. */
+	void (*settle)(const char *run, void *ctx);
 	void *ctx;
 };
 

@@ -102,7 +102,7 @@ describe('the model gateway', () => {
 	});
 
 	test('what a caller leaves is estimated', async () => {
-		const left = await run(`${curl('chat', 'slow', true, 'go', '-m 0.5')}; true`);
+		const left = await run(`${curl('chat', 'slow', true, 'go')} | head -c 900; true`);
 		assert.ok(left.outputTokens > 0 && left.outputTokens < 200, String(left.outputTokens));
 		assert.ok(left.inputTokens > 10 && left.inputTokens < 1000, String(left.inputTokens));
 	});
@@ -140,6 +140,11 @@ async function evil() {
 			if (model === 'evil-moved') return response.writeHead(302, { location: 'http://169.254.169.254/' }).end();
 			if (model === 'evil-packed') return response.writeHead(200, { 'content-encoding': 'gzip' }).end(zlib.gzipSync('{}'));
 			if (model === 'evil-echo') return response.writeHead(400, { 'content-type': 'application/json', 'x-echo': request.headers.authorization }).end(JSON.stringify({ error: { message: `bad key ${request.headers.authorization}` } }));
+			if (model === 'evil-header') {
+				request.socket.write('HTTP/1.1 200 OK\r\n');
+				const timer = setInterval(() => (request.socket.destroyed ? clearInterval(timer) : request.socket.write(`x-${'y'.repeat(4000)}: z\r\n`)), 1);
+				return;
+			}
 			response.writeHead(200, { 'content-type': 'text/event-stream' });
 			response.end(`data: {"usage":{"prompt_tokens":-5,"completion_tokens":1e400}}\n\ndata: {{{\r\rdata\0: [[[[${'['.repeat(5000)}\n\n`);
 		});
@@ -193,7 +198,7 @@ describe('the model gateway and providers that fail', () => {
 	});
 
 	test('what an upstream makes up harms nobody', async () => {
-		for (const [name, status] of [['evil-moved', 502], ['evil-packed', 502], ['evil-events', 200], ['evil-echo', 400]]) {
+		for (const [name, status] of [['evil-moved', 502], ['evil-packed', 502], ['evil-header', 502], ['evil-events', 200], ['evil-echo', 400]]) {
 			const answer = await ask(name);
 			assert.equal(answer.status, status, `${name} ${answer.bytes}`);
 			assert.ok(!String(answer.bytes).includes(KEY) && !JSON.stringify(answer.headers).includes(KEY), name);
