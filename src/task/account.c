@@ -154,11 +154,11 @@ void account_spent(struct job *job)
 		if (job->revoke_token || !pays_for(account, job))
 			continue;
 		spent = spent_on(tasks, account);
+		if (spent >= budget_warn_at(account->budget.amount))
+			tell(job, account, BUDGET_WARNED, spent);
 		if (spent >= account->budget.amount) {
 			tell(job, account, BUDGET_EXHAUSTED, spent);
 			exhaust(tasks, account, spent);
-		} else if (spent >= budget_warn_at(account->budget.amount)) {
-			tell(job, account, BUDGET_WARNED, spent);
 		}
 	}
 }

@@ -117,14 +117,16 @@ static void check(struct job *job)
 	if (budget == MONEY_UNLIMITED || job->is_over || job->run->end != RUN_END_NONE)
 		return;
 	used = used_by(job);
+	/* Who waits for the warning gets it, also when both lines are crossed between two looks. */
+	if (!job->has_warned && used >= budget_warn_at(budget)) {
+		job->has_warned = true;
+		note(job, EVENT_BUDGET_WARNING, used);
+	}
 	if (used >= budget) {
 		note(job, EVENT_BUDGET_EXHAUSTED, used);
 		(void)snprintf(text, sizeof(text), "it spent $%s of the $%s it was granted",
 		               money_format(spent, used), money_format(granted, budget));
 		job_end(job, RUN_END_BUDGET, text);
-	} else if (!job->has_warned && used >= budget_warn_at(budget)) {
-		job->has_warned = true;
-		note(job, EVENT_BUDGET_WARNING, used);
 	}
 }
 
