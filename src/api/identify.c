@@ -173,8 +173,11 @@ static const char *bearer_of(const char *header)
 static char *bearer_of_offer(const struct request *request)
 {
 	static const char mark[] = "cloche.bearer.";
+	const char *upgrade = request_header(request, "Upgrade");
 	const char *at = request_header(request, "Sec-WebSocket-Protocol");
 
+	if (!upgrade || strcasecmp(upgrade, "websocket") != 0)
+		return NULL;
 	while (at) {
 		at += strspn(at, ", \t");
 		if (str_has_prefix(at, mark))

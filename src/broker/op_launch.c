@@ -380,6 +380,8 @@ int op_launch(struct broker *broker, struct wire_msg *msg, struct err *err)
 		r = err_set(err, ERR_CONFLICT, "something is under way for %s: ask again",
 		            launching->id);
 	launching->is_blank = parked_as(msg) == 2;
+	if (r == 0 && launching->is_blank && wire_count(msg, FIELD_MOUNT) > 0)
+		r = err_set(err, ERR_INVALID, "a blank sandbox has no mounts yet");
 	bool has_waited = !launching->is_blank && blanks_has(broker, launching->id);
 	if (r == 0 && wish_limits(msg, &launching->limits, err) == 0 &&
 	    check_words(launching, err) == 0 && open_layers(launching, err) == 0)

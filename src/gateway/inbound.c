@@ -1,5 +1,6 @@
 #include "gateway/inbound.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -37,6 +38,26 @@ bool inbound_may_return(const char *name)
 	       strncasecmp(name, "Access-Control-", 15) != 0;
 }
 
+/* A list of protocols without those that are a key (api/identify.c); NULL: no other is in it. */
+static char *without_keys(const char *list)
+{
+	char *rest = NULL;
+
+	while (*list) {
+		size_t len = strcspn(list, ",");
+		const char *item = list + strspn(list, " \t");
+
+		if (item < list + len && !str_has_prefix(item, "cloche.bearer.")) {
+			char *longer = mem_printf("%s%s%.*s", rest ? rest : "", rest ? ", " : "",
+			                          (int)(list + len - item), item);
+			free(rest);
+			rest = longer;
+		}
+		list += len + (list[len] == ',');
+	}
+	return rest;
+}
+
 struct building {
 	bool is_upgrade;
 	struct strings *ret;
@@ -46,10 +67,16 @@ static bool on_header(const char *name, const char *value, void *ctx)
 {
 	struct building *building = ctx;
 	bool is_hop = !headers_may_return(name);
+	auto_free char *offered = NULL;
 
 	if (is_in(kept_outside, name) || strncasecmp(name, "Cloche-", 7) == 0 ||
 	    !service_is_value(name) || !service_is_value(value))
 		return true;
+	if (strcasecmp(name, "Sec-WebSocket-Protocol") == 0) {
+		value = offered = without_keys(value);
+		if (!value)
+			return true;
+	}
 	if (!is_hop || (building->is_upgrade && strcasecmp(name, "Upgrade") == 0))
 		strings_take(building->ret, mem_printf("%s: %s", name, value));
 	return true;

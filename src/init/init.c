@@ -148,7 +148,8 @@ static int settle(struct walls *walls, struct err *err)
 /* Landlock now, or with its first message; one that cannot ends, and another tries. */
 static NORETURN void become_spawner(struct walls *walls, bool waits)
 {
-	if (!waits && walls_close(walls) < 0)
+	/* Once more: where it was while the root was switched may be the old one. */
+	if (chdir("/") < 0 || (!waits && walls_close(walls) < 0))
 		_exit(1);
 	spawn_loop(INIT_SPAWN_FD, walls);
 }
@@ -206,11 +207,14 @@ static int start_spawner(struct init *init, const struct init_birth *birth, int 
 static int let_spawner_go(int spawner, struct err *err)
 {
 	struct err theirs;
-	if (io_read_full(spawner, &theirs, sizeof(theirs)) != sizeof(theirs) ||
-	    io_write_all(spawner, "", 1) < 0)
+	bool is_heard = io_read_full(spawner, &theirs, sizeof(theirs)) == sizeof(theirs);
+	if (is_heard && theirs.code != ERR_OK) {
+		*err = theirs;
+		return -1;
+	}
+	if (!is_heard || io_write_all(spawner, "", 1) < 0)
 		return err_set(err, ERR_INTERNAL, "the spawner ended before it was ready");
-	*err = theirs;
-	return theirs.code == ERR_OK ? 0 : -1;
+	return 0;
 }
 
 static int drop_own(struct init *init, const struct init_birth *birth,

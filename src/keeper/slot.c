@@ -1,6 +1,7 @@
 #include "keeper/slot.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/id.h"
 #include "base/mem.h"
@@ -9,6 +10,7 @@
 
 static void take_mounts(struct wire_msg *msg, size_t first, size_t count, struct slot *slot)
 {
+	free(slot->mounts); /* of a first half: empty */
 	slot->mounts = mem_zalloc((count + 1) * sizeof(*slot->mounts));
 	for (size_t i = 0; i < count; i++)
 		slot->mounts[slot->mount_count++].fd = wire_take_fd(msg, first + i);
@@ -19,8 +21,10 @@ static int take_layers(struct wire_msg *msg, size_t first, struct slot *slot, st
 {
 	size_t layers = wire_count(msg, FIELD_LAYER);
 	size_t mounts = wire_count(msg, FIELD_MOUNT);
-	if ((layers == 0 && !slot->is_blank) || layers > LIMIT_LAYERS || mounts > LIMIT_MOUNTS ||
-	    msg->fd_count != first + layers + mounts)
+	bool is_right = slot->is_blank ? layers + mounts == 0 : layers > 0;
+	/* They come once: a blank one has none, and its second half finds none. */
+	if (!is_right || slot->layer_count > 0 || slot->mount_count > 0 || layers > LIMIT_LAYERS ||
+	    mounts > LIMIT_MOUNTS || msg->fd_count != first + layers + mounts)
 		return err_set(err, ERR_PROTOCOL, "slot: %zu layers and %zu mounts with %zu fds",
 		               layers, mounts, msg->fd_count);
 	for (size_t i = 0; i < layers; i++)

@@ -22,7 +22,7 @@ class H(http.server.BaseHTTPRequestHandler):
             self.send_header('Connection', 'Upgrade')
             self.send_header('Sec-WebSocket-Accept', base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
             self.end_headers()
-            self.wfile.write(b'hello')
+            self.wfile.write((self.headers.get('Sec-WebSocket-Protocol') or 'hello').encode())
             while True:
                 data = self.connection.recv(65536)
                 if not data: break
@@ -129,6 +129,21 @@ describe('ports', () => {
 		await once(socket, 'close');
 		const refused = await call(daemon.socket, 'GET', `/api/v1/sandboxes/${box}/ports/8080/none`, undefined, { headers: { upgrade: 'nothing', connection: 'Upgrade' } }).catch((error) => error);
 		assert.equal(refused.status, 502, String(refused.bytes ?? refused));
+	});
+
+	test('the key of a page does not go in with its WebSocket', async () => {
+		const { secret } = await daemon.get('POST', '/keys', { name: 'page' });
+		for (const [offer, rest] of [[`chat, cloche.bearer.${secret},other`, 'chat, other'], [`cloche.bearer.${secret}`, 'hello']]) {
+			const socket = net.connect(daemon.socket);
+			let text = '';
+			socket.on('data', (part) => (text += part.toString('latin1')));
+			socket.write(
+				`GET /api/v1${at('/ws')} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: ${offer}\r\n\r\n`,
+			);
+			await until(() => text.endsWith(`\r\n\r\n${rest}`), `only ${rest} arrives`);
+			assert.ok(!text.includes(secret));
+			socket.destroy();
+		}
 	});
 
 	test('what is not there, and what may not be asked', async () => {

@@ -478,6 +478,11 @@ TEST(mounts_are_named_by_grants_only)
 	expect_refusal(&f, &out, ERR_FORBIDDEN);
 	CHECK_INT(grants_add(&f.broker->grants, &f.broker->site.state, shared, true, &id, &err), 0);
 	auto_free char *ro = mem_printf("%s\t/mnt\tro", id.text);
+	/* They come with the second half of a blank one, never with the first. */
+	begin_launch(&out, BOX_A, LAYER_A);
+	wire_put_u64(&out, FIELD_PARKED, 2);
+	wire_put_str(&out, FIELD_MOUNT, ro);
+	expect_refusal(&f, &out, ERR_INVALID);
 	begin_launch(&out, BOX_A, LAYER_A);
 	wire_put_str(&out, FIELD_MOUNT, ro);
 	expect_ok(&f, &out);
