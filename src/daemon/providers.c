@@ -136,6 +136,22 @@ void providers_test(struct providers *providers, const struct provider *provider
 
 /* --- the books --- */
 
+static int hold(const struct llm_who *who, uint64_t least, uint64_t most, uint64_t *ret_held,
+                struct err *err, void *ctx)
+{
+	struct providers *providers = ctx;
+	uint64_t amount;
+
+	*ret_held = 0;
+	if (!who->run[0] || !providers->tasks)
+		return 0;
+	amount = MAX(least, MIN(most, charge_left(providers->tasks, who->run)));
+	if (charge_hold(providers->tasks, who->run, amount, err) < 0)
+		return -1;
+	*ret_held = amount;
+	return 0;
+}
+
 static int may_spend(const struct llm_who *who, uint64_t cost, struct err *err, void *ctx)
 {
 	const struct providers *providers = ctx;
@@ -192,11 +208,12 @@ static void told(const struct llm_report *report, void *ctx)
 	struct providers *providers = ctx;
 
 	if (report->who->run[0] && providers->tasks &&
-	    report->tokens.input + report->tokens.output > 0) {
+	    report->tokens.input + report->tokens.output + report->held > 0) {
 		struct charge charge = {.input_tokens = report->tokens.input,
 		                        .output_tokens = report->tokens.output,
 		                        .cached_tokens = report->tokens.cached,
-		                        .cost = report->cost};
+		                        .cost = report->cost,
+		                        .held = report->held};
 
 		charge_add(providers->tasks, report->who->run, &charge);
 	}
@@ -212,6 +229,7 @@ int providers_start(struct providers *providers, struct loop *loop, struct upstr
 	                            .config = &providers->config->llm,
 	                            .provider_at = provider_at,
 	                            .unseal = unseal,
+	                            .hold = hold,
 	                            .may_spend = may_spend,
 	                            .told = told,
 	                            .ctx = providers};

@@ -36,6 +36,7 @@ struct llm_report {
 	const char *denied;           /* why it was refused or ended; NULL: it was not */
 	struct llm_tokens tokens;     /* since the last report */
 	uint64_t cost;                /* of these, millionths of a dollar */
+	uint64_t held;                /* of what was kept back, no longer needed */
 	bool is_priced;               /* somebody said what the model costs */
 	bool is_over;                 /* no other report follows */
 	struct llm_tokens total;      /* of the whole call */
@@ -51,8 +52,12 @@ struct llm_config {
 	const struct provider *(*provider_at)(size_t index, void *ctx);
 	/* Opens what was sealed for the provider; the caller wipes *ret. */
 	int (*unseal)(const struct provider *provider, char **ret, struct err *err, void *ctx);
-	/* Whether the caller may have spent so much more than was reported. <0: no, and err says
-	 * why. */
+	/* Before a call: keeps back what it may cost, `most` or what there is of it, until reports
+	 * return that. <0: not even `least` is there, or nothing; err says why. */
+	int (*hold)(const struct llm_who *who, uint64_t least, uint64_t most, uint64_t *ret_held,
+	            struct err *err, void *ctx);
+	/* Whether the caller may have spent so much more than was reported and kept back. <0: no,
+	 * and err says why. */
 	int (*may_spend)(const struct llm_who *who, uint64_t cost, struct err *err, void *ctx);
 	void (*told)(const struct llm_report *report, void *ctx);
 	void *ctx;

@@ -5,6 +5,7 @@
 #include "gateway/llm_body.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -49,6 +50,42 @@ static void take_options(struct reading *reading, const struct json_scan_value *
 	body->is_options_empty = true;
 }
 
+/* What bounds an answer. Of names that mean the same the largest counts, whichever of them the
+ * provider reads. */
+static void take_limit(struct llm_body *body, const struct json_scan_value *value)
+{
+	enum { TOKENS_MOST = 100 * 1000 * 1000, ANSWERS_MOST = 1000 };
+	static const struct {
+		const char *path;
+		size_t field;
+		double most;
+	} limits[] = {
+		{"max_tokens", offsetof(struct llm_body, max_tokens), TOKENS_MOST},
+		{"max_completion_tokens", offsetof(struct llm_body, max_tokens), TOKENS_MOST},
+		{"max_output_tokens", offsetof(struct llm_body, max_tokens), TOKENS_MOST},
+		{"generationConfig.maxOutputTokens", offsetof(struct llm_body, max_tokens),
+	         TOKENS_MOST},
+		{"generation_config.max_output_tokens", offsetof(struct llm_body, max_tokens),
+	         TOKENS_MOST},
+		{"n", offsetof(struct llm_body, answers), ANSWERS_MOST},
+		{"generationConfig.candidateCount", offsetof(struct llm_body, answers),
+	         ANSWERS_MOST},
+		{"generation_config.candidate_count", offsetof(struct llm_body, answers),
+	         ANSWERS_MOST},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		uint64_t *field = (uint64_t *)((char *)body + limits[i].field);
+		double number;
+
+		if (!str_eq(value->path, limits[i].path))
+			continue;
+		number = strtod(value->text, NULL);
+		if (number > 0)
+			*field = MAX(*field, (uint64_t)MIN(number, limits[i].most));
+	}
+}
+
 static void on_value(const struct json_scan_value *value, void *ctx)
 {
 	struct reading *reading = ctx;
@@ -60,6 +97,8 @@ static void on_value(const struct json_scan_value *value, void *ctx)
 		body->is_empty = true;
 		return;
 	}
+	if (value->kind == JSON_SCAN_NUMBER && value->depth <= 2)
+		take_limit(body, value);
 	if (value->depth == 1) {
 		body->is_empty = false;
 		if (str_eq(value->path, "model")) {

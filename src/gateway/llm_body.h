@@ -22,6 +22,8 @@ struct llm_body {
 	char model[256];
 	struct llm_span model_at;
 	bool is_stream;
+	uint64_t max_tokens; /* of one answer; 0: it does not say */
+	uint64_t answers;    /* that it asks for; 0: it does not say */
 	/* Of chat completions: whether its figures were asked for. */
 	struct llm_span options_at; /* an object: its first byte */
 	bool is_options_object, is_options_empty;

@@ -71,6 +71,7 @@ struct llm_call {
 	struct llm_usage usage;
 	struct llm_tokens told; /* in reports */
 	uint64_t told_cost, pending;
+	uint64_t held; /* kept back for it, of what is not told yet */
 	bool is_told;
 };
 
@@ -129,6 +130,10 @@ static void tell(struct llm_call *call, bool is_over)
 	                                    .output = more(report.total.output, call->told.output),
 	                                    .is_estimate = report.total.is_estimate};
 	report.cost = more(report.total_cost, call->told_cost);
+	/* What follows final figures costs nothing. */
+	report.held = is_over || call->is_told || !call->upstream ? call->held
+	                                                          : MIN(call->held, report.cost);
+	call->held -= report.held;
 	call->told = report.total;
 	call->told_cost = MAX(report.total_cost, call->told_cost);
 	call->pending = 0;
@@ -137,7 +142,7 @@ static void tell(struct llm_call *call, bool is_over)
 	config->told(&report, config->ctx);
 }
 
-/* All that calls of this payer have used and that is not told yet. */
+/* All that calls of this payer have used and that is neither told yet nor was kept back. */
 static uint64_t pending_of(const struct llm_call *call)
 {
 	uint64_t sum = 0;
@@ -145,7 +150,7 @@ static uint64_t pending_of(const struct llm_call *call)
 	for (const struct llm_call *each = call->llm->calls; each; each = each->next) {
 		if (str_eq(each->who.run, call->who.run) &&
 		    str_eq(each->who.account, call->who.account))
-			sum += each->pending;
+			sum += more(each->pending, each->held);
 	}
 	return sum;
 }
@@ -158,7 +163,37 @@ static bool may_go_on(struct llm_call *call, struct err *err)
 
 	read_tokens(call, &now);
 	call->pending = more(cost_of(call, &now, &is_priced), call->told_cost);
-	return config->may_spend(&call->who, pending_of(call), err, config->ctx) == 0;
+	return call->pending <= call->held ||
+	       config->may_spend(&call->who, pending_of(call), err, config->ctx) == 0;
+}
+
+/* Calls that are under way at once may not each count on the same money: what this one may cost, at
+ * the dearest of its providers, is kept back. A stream ends when the money does, so that only its
+ * beginning is; and only what the caller named must be there as a whole. */
+static int hold(struct llm_call *call, struct err *err)
+{
+	const struct llm_config *config = &call->llm->config;
+	const struct llm_body *body = &call->body;
+	uint64_t usual = config->config->answer_tokens, least = 0, most = 0;
+	uint64_t input = (body->len + LLM_BYTES_PER_TOKEN - 1) / LLM_BYTES_PER_TOKEN;
+	uint64_t output = body->max_tokens ? body->max_tokens : usual;
+	const char *action = call->target.action;
+	bool is_stream = body->is_stream || (action && str_has_prefix(action, "stream"));
+	struct provider_price price;
+
+	if (is_stream)
+		output = MIN(output, usual);
+	output *= MAX(body->answers, (uint64_t)1);
+	for (size_t i = 0; call->target.is_counted && i < call->candidate_count; i++) {
+		const struct candidate *each = &call->candidates[i];
+
+		if (!provider_price(each->provider, each->model, &price))
+			continue;
+		most = MAX(most, provider_cost(&price, input, 0, output));
+		if (body->max_tokens && !is_stream)
+			least = MAX(least, provider_cost(&price, 0, 0, output));
+	}
+	return config->hold(&call->who, least, most, &call->held, err, config->ctx);
 }
 
 /* --- the end --- */
@@ -596,14 +631,13 @@ static void on_question(struct request *request, const char *bytes, size_t len, 
 		refuse(call, 400, "request", err.msg);
 		return;
 	}
-	if (!may_go_on(call, &err)) {
-		refuse(call, 402, "budget", err.msg);
-		return;
-	}
 	model = call->target.model ? call->target.model : call->body.model;
 	choose(call, model);
 	if (call->candidate_count > 0) {
-		attempt(call);
+		if (hold(call, &err) < 0)
+			refuse(call, 402, "budget", err.msg);
+		else
+			attempt(call);
 		return;
 	}
 	str_escape(shown, sizeof(shown), model, strlen(model));

@@ -62,6 +62,7 @@ struct config_llm {
 	struct strings cidrs; /* never-list ranges that providers of the API may lead to */
 	uint64_t requests_per_minute, tokens_per_minute; /* of one caller; 0: no limit */
 	uint64_t request_bytes, response_bytes;
+	uint64_t answer_tokens; /* kept back for an answer whose length nobody names */
 	uint64_t timeout_ms, idle_ms;
 };
 

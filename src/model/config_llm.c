@@ -272,6 +272,7 @@ int config_read_llm(struct config *config, struct config_place *place, const str
 void config_llm_init(struct config *config)
 {
 	config->llm = (struct config_llm){.request_bytes = 32 * 1024 * 1024,
+	                                  .answer_tokens = 4096,
 	                                  .response_bytes = 256 * 1024 * 1024,
 	                                  .timeout_ms = 30 * 60 * 1000,
 	                                  .idle_ms = 5 * 60 * 1000};

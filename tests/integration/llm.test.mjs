@@ -14,6 +14,7 @@ const USAGE = { in: 1000, out: 30, cached: 200 };
 const SCRIPT = {
 	default: [{ text: 'You said {{prompt}}', usage: USAGE }],
 	costly: [{ text: 'word '.repeat(20), usage: USAGE, delayMs: 20 }],
+	dear: [{ text: 'word', usage: { in: 20, out: 100, cached: 0 }, delayMs: 1500 }],
 	slow: [{ text: 'word '.repeat(60), usage: USAGE, delayMs: 60 }],
 };
 
@@ -26,7 +27,7 @@ describe('the model gateway', () => {
 		cloche.configure(
 			`[sandboxes.default]\npool = 2\n${providers(
 				model.url,
-				'secret = "env:CLOCHE_TEST_MODEL_KEY"\ndefault_model = "scripted"\naliases = { fast = "scripted" }\nprices = { scripted = { input = 1.0, output = 4.0, cached = 0.5 }, costly = { input = 100.0, output = 4.0 } }\n',
+				'secret = "env:CLOCHE_TEST_MODEL_KEY"\ndefault_model = "scripted"\naliases = { fast = "scripted" }\nprices = { scripted = { input = 1.0, output = 4.0, cached = 0.5 }, costly = { input = 100.0, output = 4.0 }, dear = { input = 1.0, output = 1000.0 } }\n',
 			)}`,
 		);
 		await cloche.serve();
@@ -99,6 +100,17 @@ describe('the model gateway', () => {
 		const told = await cloche.get('GET', '/events?limit=1000');
 		const call = told.items.findLast((event) => event.kind === 'sandbox.model' && event.data.model === 'costly');
 		assert.deepEqual([call.data.verdict, call.data.rule], ['deny', 'budget']);
+	});
+
+	test('calls at once share a budget, each with money of its own', async () => {
+		// each may cost 0.1 dollar and a little: there is enough for two
+		const one = curl('messages', 'dear', false, 'go', `-o /dev/null -w '%{http_code}\\n'`);
+		const task = await run(`for i in 1 2 3 4 5 6; do ${one} & done; wait`, { budget: 0.25 });
+		assert.equal(task.status, 'completed', task.stderr);
+		assert.deepEqual(task.stdout.trim().split('\n').toSorted(), ['200', '200', '402', '402', '402', '402']);
+		assert.equal(task.outputTokens, 200);
+		const after = await run(`${curl('messages', 'dear', false, 'go', '-o /dev/null')}; ${one}`, { budget: 0.25 });
+		assert.equal(after.stdout.trim(), '200', 'what a call did not need is there again');
 	});
 
 	test('what a caller leaves is estimated', async () => {

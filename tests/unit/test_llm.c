@@ -293,6 +293,31 @@ TEST(errors_have_the_shape_of_their_api)
 	CHECK_STR(gemini, "{\"error\":{\"code\":404,\"message\":\"m\",\"status\":\"NOT_FOUND\"}}");
 }
 
+TEST(what_bounds_an_answer_is_read)
+{
+	static const struct {
+		const char *text;
+		uint64_t tokens, answers;
+	} bodies[] = {
+		{"{\"model\":\"m\"}", 0, 0},
+		{"{\"max_tokens\":100,\"n\":3}", 100, 3},
+		{"{\"max_tokens\":1,\"max_completion_tokens\":5e2}", 500, 0},
+		{"{\"generationConfig\":{\"maxOutputTokens\":7,\"candidateCount\":2}}", 7, 2},
+		{"{\"max_tokens\":-5,\"n\":1e300}", 0, 1000},
+		{"{\"messages\":[{\"max_tokens\":9}]}", 0, 0},
+	};
+	struct llm_body body;
+	struct err err = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		CHECK_INT(llm_body_read(&body, LLM_CHAT, bodies[i].text, strlen(bodies[i].text),
+		                        &err),
+		          0);
+		CHECK_INT(body.max_tokens, bodies[i].tokens);
+		CHECK_INT(body.answers, bodies[i].answers);
+	}
+}
+
 /* --- providers --- */
 
 TEST(a_provider_fits_by_name_alias_pattern_or_perhaps)
