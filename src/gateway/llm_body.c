@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/str.h"
 #include "gateway/json_scan.h"
@@ -17,6 +18,7 @@ struct reading {
 	bool is_object;     /* the whole */
 	bool is_background; /* would be answered before it is done */
 	bool has_bad_model;
+	const char *alike; /* a name that comes in other letters, as some readers take it too */
 	bool has_options, has_stream;
 	unsigned seen;
 };
@@ -25,6 +27,16 @@ static void once(struct reading *reading, bool is_again, const char *name)
 {
 	if (is_again)
 		reading->twice = name;
+}
+
+static void find_alike(struct reading *reading, const char *path)
+{
+	static const char *const names[] = {"model", "stream", "stream_options"};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcasecmp(path, names[i]) == 0 && !str_eq(path, names[i]))
+			reading->alike = names[i];
+	}
 }
 
 static void take_model(struct reading *reading, const struct json_scan_value *value)
@@ -101,6 +113,7 @@ static void on_value(const struct json_scan_value *value, void *ctx)
 		take_limit(body, value);
 	if (value->depth == 1) {
 		body->is_empty = false;
+		find_alike(reading, value->path);
 		if (str_eq(value->path, "model")) {
 			take_model(reading, value);
 		} else if (str_eq(value->path, "stream")) {
@@ -136,6 +149,9 @@ int llm_body_read(struct llm_body *body, enum llm_api api, const char *bytes, si
 		return err_set(err, ERR_INVALID, "the body is not a JSON object");
 	if (reading.twice)
 		return err_set(err, ERR_INVALID, "'%s' is there twice", reading.twice);
+	if (reading.alike)
+		return err_set(err, ERR_INVALID, "'%s' is to be written in small letters",
+		               reading.alike);
 	if (reading.has_bad_model)
 		return err_set(err, ERR_INVALID, "'model' is not a name");
 	if (api == LLM_RESPONSES && reading.is_background)

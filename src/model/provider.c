@@ -227,6 +227,7 @@ enum provider_fit provider_fits(const struct provider *provider, const char *mod
 	size_t len = strlen(provider->name);
 	const char *alias;
 	bool is_named = strncmp(model, provider->name, len) == 0 && model[len] == '/';
+	enum provider_fit fit = PROVIDER_NOT;
 
 	if (is_named)
 		model += len + 1;
@@ -240,11 +241,12 @@ enum provider_fit provider_fits(const struct provider *provider, const char *mod
 	alias = strings_value(&provider->aliases, model);
 	if (alias)
 		*ret_model = alias;
-	if (is_named)
-		return PROVIDER_NAMED;
 	if (alias || (provider->default_model && str_eq(provider->default_model, model)))
-		return PROVIDER_EXACT;
-	return is_model(model, false) ? listed(provider, model) : PROVIDER_NOT;
+		fit = PROVIDER_EXACT;
+	else if (is_model(model, false))
+		fit = listed(provider, model);
+	/* Who names the provider gets no other models of it than everybody else. */
+	return is_named && fit != PROVIDER_NOT ? PROVIDER_NAMED : fit;
 }
 
 /* --- money --- */

@@ -202,7 +202,9 @@ describe('the model gateway and providers that fail', () => {
 		const gone = await ask('gone');
 		assert.equal(gone.status, 502);
 		assert.match(gone.body.error.message, /no provider answered \(dead: cannot be reached/);
-		assert.equal((await ask('dead/evil-busy')).status, 502);
+		assert.equal((await ask('dead/ha-x')).status, 502, 'the one that is named and no other');
+		assert.equal((await ask('dead/evil-busy')).status, 404, 'and only what it has');
+		assert.equal((await ask('gone', { Model: 'ha-x' })).status, 400, 'in no letters two models');
 		const passed = await ask('good/failing');
 		assert.equal(passed.status, 500, 'of a single one the answer is passed on');
 		assert.equal(passed.body.error.message, 'scripted failure');

@@ -225,6 +225,8 @@ TEST(a_body_that_two_readers_read_in_two_ways_is_refused)
 	          "'model' is there twice");
 	CHECK_HAS(rewritten(LLM_CHAT, "{\"model\":\"a\",\"\\u006dodel\":\"b\"}", "a"), "twice");
 	CHECK_HAS(rewritten(LLM_CHAT, "{\"stream\":true,\"stream\":false}", "a"), "twice");
+	CHECK_HAS(rewritten(LLM_CHAT, "{\"model\":\"a\",\"Model\":\"b\"}", "a"), "small letters");
+	CHECK_HAS(rewritten(LLM_CHAT, "{\"STREAM\":true}", "a"), "'stream' is to be");
 	CHECK_HAS(rewritten(LLM_CHAT, "{\"model\":7}", "a"), "not a name");
 	CHECK_HAS(rewritten(LLM_CHAT, "[]", "a"), "not a JSON object");
 	CHECK_HAS(rewritten(LLM_CHAT, "{\"model\":\"a\"", "a"), "not a JSON object");
@@ -342,8 +344,13 @@ TEST(a_provider_fits_by_name_alias_pattern_or_perhaps)
 	CHECK_STR(model, "small");
 	CHECK_INT(provider_fits(main, "big-2", &model), PROVIDER_PATTERN);
 	CHECK_INT(provider_fits(main, "other", &model), PROVIDER_NOT);
-	CHECK_INT(provider_fits(main, "main/other", &model), PROVIDER_NAMED);
-	CHECK_STR(model, "other");
+	CHECK_INT(provider_fits(main, "main/other", &model), PROVIDER_NOT);
+	CHECK_INT(provider_fits(main, "main/big 2", &model), PROVIDER_NOT);
+	CHECK_INT(provider_fits(main, "main/big-2", &model), PROVIDER_NAMED);
+	CHECK_STR(model, "big-2");
+	CHECK_INT(provider_fits(main, "main/fast", &model), PROVIDER_NAMED);
+	CHECK_STR(model, "small");
+	CHECK_INT(provider_fits(main, "main/default", &model), PROVIDER_NAMED);
 	CHECK_INT(provider_fits(main, "", &model), PROVIDER_PATTERN);
 	CHECK_STR(model, "big-1");
 	CHECK(provider_price(main, "small", &price));
