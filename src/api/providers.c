@@ -131,6 +131,10 @@ static int check_secret(const struct call *call, const struct provider *provider
 	if (provider->secret && !is_sealed && !call->caller->is_operator)
 		return err_set(err, ERR_FORBIDDEN,
 		               "only an operator may refer to variables and files of the daemon");
+	if (provider->visibility == VISIBILITY_TEAM && !call->caller->is_operator &&
+	    call->caller->role != ROLE_ADMIN)
+		return err_set(err, ERR_FORBIDDEN,
+		               "only an admin makes what the whole team's questions go to");
 	if (provider->visibility == VISIBILITY_GLOBAL && !call->caller->is_operator)
 		return err_set(err, ERR_FORBIDDEN, "only an operator makes what all teams use");
 	return 0;

@@ -32,7 +32,7 @@ enum {
 struct candidate {
 	struct provider *provider;
 	char *model;
-	enum provider_fit fit;
+	int rank; /* the highest is asked first */
 };
 
 struct llm_call {
@@ -581,40 +581,60 @@ static void attempt(struct llm_call *call)
 
 /* --- who is asked --- */
 
+/* The operator's own come first, however well another one fits: nobody else may draw questions to
+ * himself that are not for him by name. */
+static int rank_of(const struct provider *provider, enum provider_fit fit)
+{
+	return (fit == PROVIDER_NAMED || str_eq(provider->origin, "config") ? PROVIDER_NAMED : 0) +
+	       (int)fit;
+}
+
 static void enter(struct llm_call *call, const struct provider *provider, enum provider_fit fit,
                   const char *model)
 {
-	struct candidate made = {provider_copy(provider), mem_strdup(model), fit};
+	struct candidate made = {provider_copy(provider), mem_strdup(model),
+	                         rank_of(provider, fit)};
 	size_t at = call->candidate_count++;
 
-	/* The better fit first; of equals the one that was named first. */
-	for (; at > 0 && call->candidates[at - 1].fit < fit; at--)
+	/* Of equals the one that was named first. */
+	for (; at > 0 && call->candidates[at - 1].rank < made.rank; at--)
 		call->candidates[at] = call->candidates[at - 1];
 	call->candidates[at] = made;
 }
 
-/* Who says what he has comes before who does not: of the latter none is asked then. */
+static enum provider_fit fit_for(const struct llm_call *call, const struct provider *provider,
+                                 const char *model, const char **ret_model)
+{
+	if (provider->kind != llm_api_kind(call->target.api) ||
+	    !provider_serves(provider, call->who.owner, call->who.team))
+		return PROVIDER_NOT;
+	return provider_fits(provider, model, ret_model);
+}
+
+/* Of the operator's, as of the others, who says what he has comes before who does not: of the
+ * latter none is asked then. */
 static void choose(struct llm_call *call, const char *model)
 {
 	const struct llm_config *config = &call->llm->config;
-	enum provider_fit least = PROVIDER_PERHAPS, best = PROVIDER_NOT;
+	enum provider_fit best[2] = {PROVIDER_NOT, PROVIDER_NOT}, fit;
 	const struct provider *provider;
 	const char *there;
 
-	for (int round = 0; round < 2; round++) {
-		for (size_t i = 0; (provider = config->provider_at(i, config->ctx)); i++) {
-			enum provider_fit fit = PROVIDER_NOT;
+	for (size_t i = 0; (provider = config->provider_at(i, config->ctx)); i++) {
+		bool is_own = str_eq(provider->origin, "config");
 
-			if (provider->kind == llm_api_kind(call->target.api) &&
-			    provider_serves(provider, call->who.owner, call->who.team))
-				fit = provider_fits(provider, model, &there);
-			best = MAX(best, fit);
-			if (round == 1 && fit >= least && call->candidate_count < CANDIDATES)
-				enter(call, provider, fit, there);
-		}
-		least = best == PROVIDER_NAMED    ? PROVIDER_NAMED
-		        : best > PROVIDER_PERHAPS ? PROVIDER_PATTERN
-		                                  : PROVIDER_PERHAPS;
+		best[is_own] = MAX(best[is_own], fit_for(call, provider, model, &there));
+	}
+	for (size_t i = 0; (provider = config->provider_at(i, config->ctx)); i++) {
+		enum provider_fit top = best[str_eq(provider->origin, "config")];
+		bool is_named = MAX(best[0], best[1]) == PROVIDER_NAMED;
+		enum provider_fit least = is_named                 ? PROVIDER_NAMED
+		                          : top > PROVIDER_PERHAPS ? PROVIDER_PATTERN
+		                                                   : PROVIDER_PERHAPS;
+
+		fit = fit_for(call, provider, model, &there);
+		if (fit >= least && call->candidate_count < CANDIDATES)
+			enter(call, provider, fit, there);
 	}
 }
 

@@ -113,6 +113,15 @@ describe('the model gateway', () => {
 		assert.equal(after.stdout.trim(), '200', 'what a call did not need is there again');
 	});
 
+	test('a provider made by the API draws no questions to itself', async () => {
+		const made = { name: 'eager', kind: 'openai', baseUrl: 'http://127.0.0.1:1', secretValue: KEY, models: ['wanted'], visibility: 'team' };
+		await cloche.get('POST', '/providers', made);
+		const ask = (name) => cloche.api('POST', '/llm/v1/chat/completions', DIALECTS.chat.body(name, false, 'hi'));
+		assert.equal((await ask('wanted')).status, 200, 'those of config.toml come first');
+		assert.equal((await ask('eager/wanted')).status, 502, 'unless it is named');
+		await cloche.get('DELETE', '/providers/eager');
+	});
+
 	test('what a caller leaves is estimated', async () => {
 		const left = await run(`${curl('chat', 'slow', true, 'go')} | head -c 900; true`);
 		assert.ok(left.outputTokens > 0 && left.outputTokens < 200, String(left.outputTokens));
@@ -232,6 +241,17 @@ describe('the model gateway and providers that fail', () => {
 		assert.equal((await ask('default-x')).status, 200, 'others are not concerned');
 		const other = await cloche.as((await cloche.key({ name: 'no models', scopes: ['sandboxes:read'] })).secret);
 		assert.equal((await other.api('GET', '/llm/v1/models')).status, 403);
+	});
+
+	test('what the whole team uses is made by its admins', async () => {
+		const body = { name: 'ours', kind: 'openai', baseUrl: 'https://example.org', secretValue: KEY };
+		await cloche.get('POST', '/teams', { name: 'ops' });
+		for (const [role, status] of [['member', 403], ['admin', 201]]) {
+			await cloche.get('PUT', `/teams/ops/members/${role}`, { role });
+			const caller = await cloche.as((await cloche.key({ name: role, team: 'ops', principal: role })).secret);
+			await caller.expect(status, 'POST', '/providers', { ...body, visibility: 'team' });
+			await caller.expect(201, 'POST', '/providers', { ...body, name: `own-${role}` });
+		}
 	});
 
 	test('a provider of the API: sealed key, private addresses closed, shown without its key', async () => {
