@@ -70,11 +70,12 @@ static void take_agent(struct acp_client *client, const json_t *result)
 {
 	const json_t *info = json_object_get(result, "agentInfo");
 	const json_t *can = json_object_get(result, "agentCapabilities");
-	char name[48];
+	const char *name = acp_text(info, "name"), *version = acp_text(info, "version");
+	char shown[48], number[16]; /* with a blank between them just what client->agent holds */
 
-	str_escape(name, sizeof(name), acp_text(info, "name"), strlen(acp_text(info, "name")));
-	(void)snprintf(client->agent, sizeof(client->agent), "%s %.12s", name,
-	               acp_text(info, "version"));
+	str_escape(shown, sizeof(shown), name, strlen(name));
+	str_escape(number, sizeof(number), version, strlen(version));
+	(void)snprintf(client->agent, sizeof(client->agent), "%s %s", shown, number);
 	client->can_load = json_is_true(json_object_get(can, "loadSession"));
 }
 

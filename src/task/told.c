@@ -36,9 +36,11 @@ void told_done(struct told *told)
 	buf_done(&told->answer);
 }
 
-/* Takes the data. */
+/* Takes the data. NULL is what could not be packed, because of a foreign text: the event has to do
+ * without. */
 static void note(struct told *told, enum event_kind kind, json_t *data)
 {
+	data = data ? data : json_object();
 	json_object_set_new(data, "run", json_string(told->job->run->id.text));
 	if (told->count++ < EVENTS_MOST || kind != EVENT_AGENT_UPDATE)
 		job_note(told->job, kind, data);
@@ -55,11 +57,13 @@ static json_t *clean_text(struct told *told, const char *text, size_t len)
 	size_t most = MIN(strlen(redacted), (size_t)TEXT_MOST);
 	json_t *cut;
 
-	if (strlen(redacted) <= most)
-		return json_string(redacted);
-	while (most > 0 && !str_is_utf8(redacted, most))
-		most--;
-	cut = json_sprintf("%.*s…", (int)most, redacted);
+	if (strlen(redacted) <= most) {
+		cut = json_string(redacted);
+	} else {
+		while (most > 0 && !str_is_utf8(redacted, most))
+			most--;
+		cut = json_sprintf("%.*s…", (int)most, redacted);
+	}
 	return cut ? cut : json_string("");
 }
 

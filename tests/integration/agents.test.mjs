@@ -85,6 +85,8 @@ pool = 2
 ${providers(model.url, 'secret = "env:CLOCHE_TEST_MODEL_KEY"\ndefault_model = "default"\n')}
 [agents.fake]
 command = ["node", "-e", ${JSON.stringify(FAKE)}]
+[agents.foreign]
+command = ["node", "-e", ${JSON.stringify(FAKE.replace("version: '1'", `version: '${'1'.repeat(11)}é'`))}]
 [agents.missing]
 command = ["no-such-agent"]
 `);
@@ -154,6 +156,13 @@ command = ["no-such-agent"]
 			if (detail) assert.match(task.run.detail, detail);
 			if (way === 'chat') assert.equal(task.stdout, 'hello\n');
 		});
+
+	test('one with a version in foreign letters is shown as it is', async () => {
+		const task = await run(cloche, { instruction: 'chat', agent: 'foreign' });
+		assert.deepEqual([task.status, task.stdout], ['completed', 'hello\n'], JSON.stringify(task.run));
+		const [started] = (await cloche.get('GET', `/tasks/${task.id}/events?kind=agent.turn`)).items;
+		assert.equal(started.data.agent, `fake ${'1'.repeat(11)}é`);
+	});
 
 	test('one that is silent ends in time', async () => {
 		const task = await run(cloche, { instruction: 'silent', agent: 'fake', idleTimeout: 1500 });

@@ -126,6 +126,26 @@ TEST(a_turn_from_its_beginning_to_its_end)
 	CHECK_STR(seen.told, "ready update:agent_message_chunk stop:end_turn ");
 }
 
+TEST(what_it_calls_itself_stays_text_when_cut)
+{
+	static const char *const versions[] = {"1.2.3", "12345678901\u00e9", "1234567890\U0001f36d",
+	                                       "\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9"};
+
+	for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+		struct seen seen = {0};
+		auto_free char *line = mem_printf(
+			"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"protocolVersion\":1,"
+			"\"agentInfo\":{\"name\":\"%s%s%s%s%s%s\",\"version\":\"%s\"}}}",
+			versions[3], versions[3], versions[3], versions[3], versions[3],
+			versions[3], versions[i]);
+
+		start(&seen);
+		hear(&seen, line);
+		CHECK(str_is_utf8(seen.client.agent, strlen(seen.client.agent)));
+		CHECK(i > 0 || str_has_suffix(seen.client.agent, " 1.2.3"));
+	}
+}
+
 TEST(a_session_is_loaded_or_made_anew)
 {
 	struct seen seen = {0};
