@@ -19,11 +19,12 @@
 #include "wire/outlog.h"
 
 enum {
-	START_MS = 60 * 1000, /* for an agent to open its session: some take ten seconds */
-	FLUSH_MS = 50,        /* events of a busy agent are committed so often */
-	LEAVE_MS = 1000,      /* for an agent to end by itself when its input does */
-	CANCEL_MS = 5 * 1000, /* for it to end its turn when it is told */
-	EVENTS_AT_ONCE = 256, /* uncommitted: then its output waits */
+	START_MS = 60 * 1000,       /* for an agent to open its session: some take ten seconds */
+	FLUSH_MS = 50,              /* events of a busy agent are committed so often */
+	LEAVE_MS = 1000,            /* for an agent to end by itself when its input does */
+	CANCEL_MS = 5 * 1000,       /* for it to end its turn when it is told */
+	EVENTS_AT_ONCE = 256,       /* uncommitted: then its output waits */
+	TAKEN_AT_ONCE = 256 * 1024, /* bytes: then it is the turn of the rest of the loop */
 	OUTBOX_MOST = 16 * 1024 * 1024,
 };
 
@@ -43,7 +44,7 @@ struct drive {
 	bool has_prompted; /* the instruction was given */
 	bool is_done;      /* the run has its end: nothing more is said */
 	bool is_over;      /* its process is */
-	struct loop_timer start_timer, flush_timer;
+	struct loop_timer start_timer, flush_timer, more_timer;
 };
 
 static struct engine *engine_of(const struct drive *drive)
@@ -270,7 +271,7 @@ static int take_record(struct drive *drive)
 		return r;
 	if (record.stream == OUTLOG_GAP)
 		give_up(drive, RUN_END_AGENT_ERROR, "some of what the agent said was lost");
-	else if (record.stream == OUTLOG_STDOUT &&
+	else if (record.stream == OUTLOG_STDOUT && !drive->is_done &&
 	         acp_lines_feed(&drive->lines, record.offset, record.bytes, record.len, on_line,
 	                        drive) < 0)
 		give_up(drive, RUN_END_AGENT_ERROR, "the agent sent a message that is too long");
@@ -280,9 +281,17 @@ static int take_record(struct drive *drive)
 	return 1;
 }
 
+static void on_more(struct loop_timer *timer, void *ctx)
+{
+	struct drive *drive = ctx;
+
+	drive_output(drive->job);
+}
+
 void drive_output(struct job *job)
 {
 	struct drive *drive = job->drive;
+	uint64_t until;
 	int r;
 
 	if (!drive || job->tasks->is_shut || !job->run->exec.text[0])
@@ -292,10 +301,15 @@ void drive_output(struct job *job)
 			give_up(drive, RUN_END_AGENT_ERROR, "what the agent says cannot be read");
 		return;
 	}
-	while (job->event_count < EVENTS_AT_ONCE && take_record(drive) > 0)
+	/* Lines that make no event count as well, or an agent that writes fast enough has us. */
+	until = drive->reader.offset + TAKEN_AT_ONCE;
+	while (job->event_count < EVENTS_AT_ONCE && drive->reader.offset < until &&
+	       take_record(drive) > 0)
 		;
 	if (job->event_count >= EVENTS_AT_ONCE)
 		flush_soon(drive);
+	else if (drive->reader.offset >= until)
+		loop_timer_in(job->tasks->config.loop, &drive->more_timer, 0, on_more, drive);
 }
 
 void drive_room(struct job *job)
@@ -357,6 +371,7 @@ void drive_free(struct drive *drive)
 	drive->job->drive = NULL;
 	loop_timer_stop(&drive->start_timer);
 	loop_timer_stop(&drive->flush_timer);
+	loop_timer_stop(&drive->more_timer);
 	if (drive->is_open)
 		outlog_reader_close(&drive->reader);
 	acp_lines_done(&drive->lines);
@@ -394,6 +409,7 @@ void drive_over(struct job *job, const struct exec *exec)
 	}
 	loop_timer_stop(&drive->start_timer);
 	loop_timer_stop(&drive->flush_timer);
+	loop_timer_stop(&drive->more_timer);
 }
 
 void drive_cancel(struct job *job)

@@ -52,6 +52,7 @@ const ways = {
   secret() { say('the tok'); setTimeout(() => { say('en is ' + process.env.MY_TOKEN.slice(0, 5)); setTimeout(() => { say(process.env.MY_TOKEN.slice(5) + '!');
     update({ sessionUpdate: 'tool_call', toolCallId: 'x', title: process.env.MY_TOKEN }); out({ id: prompt, result: { stopReason: 'end_turn' } }); }, 100); }, 100); },
   many() { for (let i = 0; i < 30000; i++) update({ sessionUpdate: 'plan', entries: [{ content: 'step ' + i }] }); ways.chat(); },
+  noise() { const x = '{"jsonrpc":"2.0","method":"of/no/interest"}\\n'.repeat(20000); const more = () => process.stdout.write(x, more); more(); },
   wait() { say('begun '); setTimeout(() => { say('and done'); out({ id: prompt, result: { stopReason: 'end_turn' } }); }, 2000); },
 };
 const handle = (m) => {
@@ -162,6 +163,14 @@ command = ["no-such-agent"]
 		assert.deepEqual([task.status, task.stdout], ['completed', 'hello\n'], JSON.stringify(task.run));
 		const [started] = (await cloche.get('GET', `/tasks/${task.id}/events?kind=agent.turn`)).items;
 		assert.equal(started.data.agent, `fake ${'1'.repeat(11)}é`);
+	});
+
+	test('one that never ends its noise does not hold the daemon', async () => {
+		const { id } = await run(cloche, { instruction: 'noise', agent: 'fake' }, {});
+		await until(async () => (await cloche.get('GET', `/tasks/${id}/events?kind=agent.turn`)).items.length > 0, 'it is asked');
+		await new Promise((done) => setTimeout(done, 1000));
+		const { task } = await cloche.get('POST', `/tasks/${id}/stop`, {}, WAIT);
+		assert.deepEqual([task.status, task.endReason], ['cancelled', 'stopped'], JSON.stringify(task.run));
 	});
 
 	test('one that is silent ends in time', async () => {
