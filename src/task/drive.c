@@ -72,11 +72,13 @@ static void feed(struct drive *drive)
 
 static void give_up(struct drive *drive, enum run_end end, const char *why)
 {
+	auto_free char *clean = told_redacted(&drive->told, why); /* it may be the agent's words */
+
 	if (drive->is_done)
 		return;
 	drive->is_done = true;
 	loop_timer_stop(&drive->start_timer);
-	job_end(drive->job, end, why);
+	job_end(drive->job, end, clean);
 }
 
 /* Takes the line. */
@@ -116,12 +118,13 @@ static void finish(struct drive *drive, enum run_end end, const char *detail)
 {
 	struct job *job = drive->job;
 	struct engine *engine = engine_of(drive);
+	auto_free char *clean = told_redacted(&drive->told, detail);
 
 	if (drive->is_done || job->run->end != RUN_END_NONE)
 		return;
 	drive->is_done = true;
 	job->run->end = end;
-	spec_set(&job->run->detail, detail);
+	spec_set(&job->run->detail, clean);
 	log_info("a run ends", LOG_STR("run", job->run->id.text),
 	         LOG_STR("reason", run_end_name(end)));
 	job_commit(job, NULL);

@@ -9,12 +9,16 @@
 #include "task/redact.h"
 
 enum {
-	TEXT_MOST = 8 * 1024, /* of one text in an event */
-	ITEMS_MOST = 64,      /* of a list or an object */
+	TEXT_MOST = 8 * 1024,   /* of one text in an event */
+	NAME_MOST = 128,        /* of the name of a member */
+	EVENT_MOST = 64 * 1024, /* of the foreign values in one event */
+	ITEMS_MOST = 64,        /* of a list or an object */
 	DEPTH_MOST = 12,
 	SAID_MOST = 16 * 1024 * 1024, /* held back between two looks: bounded by one message */
 	ANSWER_MOST = 1024 * 1024,
-	EVENTS_MOST = 20 * 1000, /* of one run: whoever talks more is in its output */
+	/* of one run: whoever talks more is in its output */
+	EVENTS_MOST = 20 * 1000,
+	BYTES_MOST = 32 * 1024 * 1024,
 };
 
 static const char *const kinds[] = {"agent_message_chunk", "agent_thought_chunk"};
@@ -40,21 +44,35 @@ void told_done(struct told *told)
  * without. */
 static void note(struct told *told, enum event_kind kind, json_t *data)
 {
+	const struct job *job = told->job;
+
 	data = data ? data : json_object();
-	json_object_set_new(data, "run", json_string(told->job->run->id.text));
-	if (told->count++ < EVENTS_MOST || kind != EVENT_AGENT_UPDATE)
-		job_note(told->job, kind, data);
-	else
-		json_decref(data);
+	json_object_set_new(data, "run", json_string(job->run->id.text));
+	job_note(told->job, kind, data);
+	told->count++;
+	told->bytes += strlen(job->events[job->event_count - 1].data);
+}
+
+/* Asked before each event whose number is up to the agent. */
+static bool is_too_much(struct told *told)
+{
+	if (told->count < EVENTS_MOST && told->bytes < BYTES_MOST)
+		return false;
+	told->left_out++;
+	return true;
 }
 
 /* --- foreign values: bounded and redacted --- */
 
-static json_t *clean_text(struct told *told, const char *text, size_t len)
+char *told_redacted(struct told *told, const char *text)
+{
+	return redact_text(told->redact, text);
+}
+
+static json_t *clean_text(struct told *told, const char *text, size_t len, size_t most)
 {
 	auto_free char *plain = mem_strndup(text, len);
-	auto_free char *redacted = redact_text(told->redact, plain);
-	size_t most = MIN(strlen(redacted), (size_t)TEXT_MOST);
+	auto_free char *redacted = told_redacted(told, plain);
 	json_t *cut;
 
 	if (strlen(redacted) <= most) {
@@ -67,33 +85,69 @@ static json_t *clean_text(struct told *told, const char *text, size_t len)
 	return cut ? cut : json_string("");
 }
 
+/* What it takes when it is written: of a list or an object, without what is in it. */
+static void take_room(struct told *told, const json_t *value)
+{
+	bool is_leaf = !json_is_array(value) && !json_is_object(value);
+	size_t size = is_leaf ? json_dumpb(value, NULL, 0, JSON_ENCODE_ANY) : 2;
+
+	told->room -= MIN(told->room, size + 1);
+}
+
+static json_t *clean(struct told *told, const json_t *value, int depth);
+
+/* NOLINTNEXTLINE(misc-no-recursion): DEPTH_MOST bounds it */
+static json_t *clean_list(struct told *told, const json_t *list, int depth)
+{
+	json_t *copy = json_array();
+
+	for (size_t i = 0; i < MIN(json_array_size(list), (size_t)ITEMS_MOST) && told->room; i++)
+		json_array_append_new(copy, clean(told, json_array_get(list, i), depth + 1));
+	return copy;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): DEPTH_MOST bounds it */
+static json_t *clean_object(struct told *told, const json_t *object, int depth)
+{
+	json_t *copy = json_object(), *name, *item;
+	const char *key;
+
+	json_object_foreach ((json_t *)object, key, item) {
+		if (json_object_size(copy) == ITEMS_MOST || told->room == 0)
+			break;
+		name = clean_text(told, key, strlen(key), NAME_MOST);
+		take_room(told, name);
+		json_object_set_new(copy, json_string_value(name), clean(told, item, depth + 1));
+		json_decref(name);
+	}
+	return copy;
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): DEPTH_MOST bounds it */
 static json_t *clean(struct told *told, const json_t *value, int depth)
 {
-	json_t *copy, *item;
-	const char *name;
-	size_t i;
+	json_t *copy;
 
 	if (json_is_string(value))
-		return clean_text(told, json_string_value(value), json_string_length(value));
-	if (depth == DEPTH_MOST)
-		return json_null();
-	if (json_is_array(value)) {
-		copy = json_array();
-		json_array_foreach (value, i, item) {
-			if (i < ITEMS_MOST)
-				json_array_append_new(copy, clean(told, item, depth + 1));
-		}
+		copy = clean_text(told, json_string_value(value), json_string_length(value),
+		                  MIN(told->room, (size_t)TEXT_MOST));
+	else if (depth == DEPTH_MOST)
+		copy = json_null();
+	else if (!json_is_array(value) && !json_is_object(value))
+		copy = json_deep_copy(value);
+	else
+		copy = NULL;
+	take_room(told, copy ? copy : value);
+	if (copy)
 		return copy;
-	}
-	if (!json_is_object(value))
-		return json_deep_copy(value);
-	copy = json_object();
-	json_object_foreach ((json_t *)value, name, item) {
-		if (json_object_size(copy) < ITEMS_MOST)
-			json_object_set_new(copy, name, clean(told, item, depth + 1));
-	}
-	return copy;
+	return json_is_array(value) ? clean_list(told, value, depth)
+	                            : clean_object(told, value, depth);
+}
+
+static json_t *clean_value(struct told *told, const json_t *value)
+{
+	told->room = EVENT_MOST;
+	return clean(told, value, 0);
 }
 
 /* --- what is said in pieces --- */
@@ -115,9 +169,10 @@ static void say(struct told *told, int which)
 			len--;
 		if (len == 0)
 			break; /* half a character: the rest of it is to come */
-		note(told, EVENT_AGENT_UPDATE,
-		     json_pack("{s:{s:s, s:{s:s, s:s%}}}", "update", "sessionUpdate", kinds[which],
-		               "content", "type", "text", "text", text, len));
+		if (!is_too_much(told))
+			note(told, EVENT_AGENT_UPDATE,
+			     json_pack("{s:{s:s, s:{s:s, s:s%}}}", "update", "sessionUpdate",
+			               kinds[which], "content", "type", "text", "text", text, len));
 		buf_consume(said, len);
 	}
 }
@@ -164,14 +219,18 @@ void told_update(struct told *told, const char *kind, const json_t *update)
 	end_said(told);
 	if (str_eq(kind, "tool_call"))
 		buf_reset(&told->answer);
-	note(told, EVENT_AGENT_UPDATE, json_pack("{s:o}", "update", clean(told, update, 0)));
+	if (!is_too_much(told))
+		note(told, EVENT_AGENT_UPDATE,
+		     json_pack("{s:o}", "update", clean_value(told, update)));
 }
 
 void told_start(struct told *told, const char *session, const char *agent)
 {
 	buf_reset(&told->answer);
 	note(told, EVENT_AGENT_TURN,
-	     json_pack("{s:s, s:s, s:s}", "status", "started", "session", session, "agent", agent));
+	     json_pack("{s:s, s:o, s:o}", "status", "started", "session",
+	               clean_text(told, session, strlen(session), TEXT_MOST), "agent",
+	               clean_text(told, agent, strlen(agent), TEXT_MOST)));
 }
 
 void told_permission(struct told *told, const json_t *params, bool is_allowed)
@@ -179,9 +238,11 @@ void told_permission(struct told *told, const json_t *params, bool is_allowed)
 	const json_t *call = json_object_get(params, "toolCall");
 
 	end_said(told);
-	note(told, EVENT_AGENT_PERMISSION,
-	     json_pack("{s:o, s:s}", "toolCall", call ? clean(told, call, 0) : json_null(),
-	               "verdict", is_allowed ? "allow" : "deny"));
+	if (!is_too_much(told))
+		note(told, EVENT_AGENT_PERMISSION,
+		     json_pack("{s:o, s:s}", "toolCall",
+		               call ? clean_value(told, call) : json_null(), "verdict",
+		               is_allowed ? "allow" : "deny"));
 }
 
 void told_stop(struct told *told, const struct acp_stop *stop)
@@ -192,7 +253,11 @@ void told_stop(struct told *told, const struct acp_stop *stop)
 	if (stop->reason)
 		json_object_set_new(data, "stopReason", json_string(stop->reason));
 	else
-		json_object_set_new(data, "error",
-		                    clean_text(told, stop->err->msg, strlen(stop->err->msg)));
+		json_object_set_new(
+			data, "error",
+			clean_text(told, stop->err->msg, strlen(stop->err->msg), TEXT_MOST));
+	if (told->left_out > 0)
+		json_object_set_new(data, "eventsLeftOut",
+		                    json_integer((json_int_t)told->left_out));
 	note(told, EVENT_AGENT_TURN, data);
 }

@@ -53,6 +53,12 @@ const ways = {
     update({ sessionUpdate: 'tool_call', toolCallId: 'x', title: process.env.MY_TOKEN }); out({ id: prompt, result: { stopReason: 'end_turn' } }); }, 100); }, 100); },
   many() { for (let i = 0; i < 30000; i++) update({ sessionUpdate: 'plan', entries: [{ content: 'step ' + i }] }); ways.chat(); },
   noise() { const x = '{"jsonrpc":"2.0","method":"of/no/interest"}\\n'.repeat(20000); const more = () => process.stdout.write(x, more); more(); },
+  wide() { const list = Array(60).fill('y'.repeat(7000)), part = { ['n'.repeat(100000)]: 1, [process.env.MY_TOKEN]: 2, list, again: list };
+    update({ sessionUpdate: 'plan', entries: Array(4).fill(part) }); ways.chat(); },
+  begs() { const title = Array(60).fill('z'.repeat(1000));
+    for (let i = 0; i < 700; i++) out({ id: 78, method: 'session/request_permission', params: { sessionId: 's1', toolCall: { title }, options: [] } });
+    ways.chat(); },
+  tells() { out({ id: prompt, error: { code: -32603, message: 'cannot use ' + process.env.MY_TOKEN } }); },
   wait() { say('begun '); setTimeout(() => { say('and done'); out({ id: prompt, result: { stopReason: 'end_turn' } }); }, 2000); },
 };
 const handle = (m) => {
@@ -195,6 +201,24 @@ command = ["no-such-agent"]
 		assert.equal(stdout, 'the token is [REDACTED]!\n');
 		const events = await cloche.api('GET', `/tasks/${id}/events?limit=1000`);
 		assert.ok(!String(events.bytes).includes('horse'), String(events.bytes));
+	});
+
+	test('secrets are in no name and no reason either, and an event has its bounds', async () => {
+		const value = 'correct-horse-battery';
+		const { id } = await run(cloche, { instruction: 'wide', agent: 'fake', env: { MY_TOKEN: value } });
+		const events = await cloche.api('GET', `/tasks/${id}/events?kind=agent.update`);
+		const text = JSON.stringify(events.body.items[0]);
+		assert.ok(text.length < 130 * 1024, String(text.length));
+		assert.ok(text.includes('"[REDACTED]":2') && !text.includes('horse') && !text.includes('n'.repeat(200)), text.slice(0, 1000));
+		const told = await run(cloche, { instruction: 'tells', agent: 'fake', env: { MY_TOKEN: value } });
+		assert.equal(told.run.detail, 'the agent answered: cannot use [REDACTED]');
+	});
+
+	test('what one asks for counts as what it says', async () => {
+		const task = await run(cloche, { instruction: 'begs', agent: 'fake' });
+		assert.deepEqual([task.status, task.stdout], ['completed', 'hello\n'], JSON.stringify(task.run));
+		const turns = (await cloche.get('GET', `/tasks/${task.id}/events?kind=agent.turn`)).items;
+		assert.ok(turns.at(-1).data.eventsLeftOut > 100, JSON.stringify(turns.at(-1)));
 	});
 
 	test('one that talks a lot is kept in bounds', async () => {
