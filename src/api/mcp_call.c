@@ -10,6 +10,7 @@
 #include "api/call.h"
 #include "api/hub.h"
 #include "api/mcp.h"
+#include "base/limits.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/must.h"
@@ -24,6 +25,8 @@
 
 enum {
 	ANSWER_MAX = 160 * 1024,
+	/* Of one that is read here: a new task repeats what the request said of it. */
+	MADE_MAX = LIMIT_JSON_BODY_BYTES + ANSWER_MAX,
 	MESSAGE_MAX = 480 * 1024, /* what a stream sends in one piece */
 	BEAT_MS = 10 * 1000,
 	PROGRESS_MOST = 500,
@@ -120,8 +123,16 @@ static void end_with(struct exchange *exchange, json_t *result)
 
 static void end_failed(struct exchange *exchange, const char *why)
 {
-	end_with(exchange, tool_result(exchange, json_pack("[o]", text_content(why, strlen(why))),
-	                               NULL, true));
+	char shown[2 * sizeof(((struct err *)NULL)->msg)];
+	json_t *content;
+
+	/* It may quote an argument, cut inside a character. */
+	if (!str_is_utf8(why, strlen(why))) {
+		str_escape(shown, sizeof(shown), why, strlen(why));
+		why = shown;
+	}
+	content = json_pack("[o]", text_content(why, strlen(why)));
+	end_with(exchange, tool_result(exchange, content, NULL, true));
 }
 
 static void progress(struct exchange *exchange, const char *message)
@@ -246,34 +257,38 @@ static void answer_with(struct exchange *exchange, const struct virtual_answer *
 static void ask(struct exchange *exchange, struct request *from, const char *method,
                 const struct ask *ask, unsigned wait_s);
 
+/* The task that was made is waited for with a request of its own. False: the answer does not say
+ * which it is. */
+static bool wait_for_made(struct exchange *exchange, struct request *from,
+                          const struct virtual_answer *answer)
+{
+	json_t *document = json_loadb(answer->bytes, answer->len, 0, NULL);
+	const char *task =
+		json_string_value(json_object_get(json_object_get(document, "task"), "id"));
+	unsigned wait_s = exchange->wait_s;
+	struct ask next = {0};
+
+	exchange->wait_s = 0;
+	if (task) {
+		next.path = mem_printf("%s/tasks/%s", ROUTE_PREFIX, task);
+		follow(exchange, task);
+		ask(exchange, from, "GET", &next, wait_s);
+		ask_done(&next);
+	}
+	json_decref(document);
+	return task != NULL;
+}
+
 static void on_answer(const struct virtual_answer *answer, void *ctx)
 {
 	struct exchange *exchange = ctx;
 	struct request *asked = take_ptr(exchange->asked);
-	json_t *document;
-	const char *task;
+	bool is_made = answer->status < 300 && exchange->wait_s > 0;
 
-	if (answer->status == 0) {
+	if (answer->status == 0)
 		end(exchange); /* cancelled, or the daemon ends: nobody waits for an answer */
-	} else if (answer->status < 300 && exchange->wait_s > 0) {
-		struct ask next = {0};
-
-		document = json_loadb(answer->bytes, answer->len, 0, NULL);
-		task = json_string_value(json_object_get(json_object_get(document, "task"), "id"));
-		must(task);
-		next.path = mem_printf("%s/tasks/%s", ROUTE_PREFIX, task);
-		follow(exchange, task);
-		json_decref(document);
-		{
-			unsigned wait_s = exchange->wait_s;
-
-			exchange->wait_s = 0;
-			ask(exchange, asked, "GET", &next, wait_s);
-		}
-		ask_done(&next);
-	} else {
+	else if (!is_made || !wait_for_made(exchange, asked, answer))
 		answer_with(exchange, answer);
-	}
 	request_unref(asked);
 }
 
@@ -299,7 +314,7 @@ static void ask(struct exchange *exchange, struct request *from, const char *met
 		.headers = headers,
 		.body = text ? (const void *)text : ask->bytes,
 		.body_len = text ? strlen(text) : ask->len,
-		.answer_max = ANSWER_MAX,
+		.answer_max = exchange->wait_s > 0 ? MADE_MAX : ANSWER_MAX,
 	};
 	char prefer[24];
 
@@ -357,13 +372,15 @@ static int fill_query(const json_t *arguments, struct ask *ask, struct err *err)
 {
 	const char *name;
 	json_t *value;
+	char shown[80];
 
 	json_object_foreach ((json_t *)(uintptr_t)arguments, name, value) {
 		char *text = text_of(value);
 
 		if (!text || ask->query_count == PAIRS) {
 			mem_freep(&text);
-			return err_set(err, ERR_INVALID, "'%s' has a value it cannot have", name);
+			str_escape(shown, sizeof(shown), name, strlen(name));
+			return err_set(err, ERR_INVALID, "'%s' has a value it cannot have", shown);
 		}
 		ask->query[ask->query_count++] = (struct virtual_pair){mem_strdup(name), text};
 	}

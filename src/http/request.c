@@ -241,8 +241,10 @@ const char *request_tag(const struct request *request)
 
 void request_disconnect(struct request *request)
 {
-	if (request->virtual)
-		virtual_abandon(request);
+	if (request->virtual) {
+		virtual_abandon(request); /* whoever asked may have had the last reference */
+		return;
+	}
 	/* Whoever reads or waits sees the end of the stream; the fd stays the library's. */
 	if (request->connection && request->fd >= 0)
 		(void)shutdown(request->fd, SHUT_RDWR); /* a failure: it is gone already */

@@ -219,6 +219,35 @@ describe('MCP', () => {
 		await cloche.get('POST', `/tasks/${id}/stop`, {});
 	});
 
+	test('arguments with long foreign names are refused by name', async () => {
+		const client = await Client.open(cloche.socket);
+		for (const name of ['ü'.repeat(200), `x${'ü'.repeat(200)}`, `xx${'😀'.repeat(100)}`, '\u0001'.repeat(300)])
+			for (const value of [{}, 'text']) {
+				const refused = await client.tool('readFile', { sandbox: 'nosuch', path: '/x', [name]: value });
+				assert.ok(refused.isError && refused.content[0].text.length > 0, name);
+			}
+	});
+
+	test('a task that is told at length is waited for as any other', async () => {
+		const client = await Client.open(cloche.socket);
+		const { answer } = await client.ask('tools/call', { name: 'runTask', arguments: { instruction: `echo ended # ${'\u0001'.repeat(50000)}`, waitSeconds: 30 } });
+		assert.match(answer.result.content.at(-1).text, /There is more/);
+		assert.ok(!answer.result.isError);
+		const [, id] = /"id":"([^"]+)"/.exec(answer.result.content[0].text);
+		assert.equal((await cloche.get('GET', `/tasks/${id}`)).task.status, 'completed');
+	});
+
+	test('a key that ends ends the calls made with it', async () => {
+		const made = await cloche.key({ name: 'short', operator: true });
+		const client = await Client.open(tcp, { headers: bearer(made.secret) });
+		const pending = client.tool('runTask', { instruction: 'sleep 31', waitSeconds: 40 }).catch((error) => error);
+		const { id } = await until(async () => (await cloche.get('GET', '/tasks?state=running')).items.find((task) => task.instruction === 'sleep 31'), 'it runs');
+		await cloche.get('DELETE', `/keys/${made.id}`);
+		await pending;
+		await cloche.get('POST', `/tasks/${id}/stop`, {});
+		assert.equal((await call(tcp, 'POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'ping' }, { headers: client.headers })).status, 401);
+	});
+
 	test('the era without sessions', async () => {
 		const ask = (method, params = {}, headers = {}) =>
 			call(cloche.socket, 'POST', '/mcp', { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: { ...META, ...params._meta } } }, { headers: { ...BOTH, 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(params.name ? { 'mcp-name': params.name } : {}), ...headers } });

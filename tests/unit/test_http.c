@@ -16,6 +16,7 @@
 #include "http/request.h"
 #include "http/server.h"
 #include "http/sse.h"
+#include "http/virtual.h"
 
 enum { STREAM_BYTES = 3 << 20 };
 
@@ -529,6 +530,36 @@ TEST(requests_of_somebody_are_found_and_cut)
 	close(waits);
 	close(streams);
 	close(other);
+	tear_down();
+}
+
+static struct request *asked;
+
+static void on_virtual_answer(const struct virtual_answer *answer, void *ctx)
+{
+	CHECK_INT(answer->status, 0);
+	++*(int *)ctx;
+	request_unrefp(&asked); /* the last one */
+}
+
+TEST(a_request_that_no_client_sent_is_cut_too)
+{
+	struct virtual_wish wish = {.method = "GET", .path = "/idle", .answer_max = 100};
+	int answers = 0;
+
+	set_up();
+	int fd = dial();
+
+	CHECK_STR(talk(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"), "");
+	asked = request_ref(
+		virtual_ask(held, &wish, on_virtual_answer, &answers, on_request, NULL));
+	run();
+	CHECK_INT(answers, 0);
+	request_disconnect(asked);
+	CHECK_INT(answers, 1);
+	CHECK_INT(ended, 1);
+	CHECK(!asked);
+	close(fd);
 	tear_down();
 }
 
