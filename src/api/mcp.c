@@ -169,6 +169,7 @@ struct feed {
 	struct stream *stream;
 	size_t next;
 	bool cancels; /* a client that leaves wants nothing more */
+	bool drops;   /* and nobody can come back to it */
 	struct sse *sse;
 	struct turn turn; /* of an answer in one piece */
 };
@@ -210,13 +211,16 @@ static void on_end(struct sse *sse, bool gone, void *ctx)
 	}
 	if (gone && feed->cancels && !stream->is_over && stream->on_cancel)
 		stream->on_cancel(stream, stream->maker);
+	if (feed->drops)
+		stream_drop(stream);
 	stream_unref(stream);
 	mem_freep(&feed);
 }
 
+enum { CANCELS = 1, DROPS = 2, PRIMES = 4 };
+
 /* Takes the call. seen: messages the client has. */
-static void send_stream(struct call *call, struct stream *stream, size_t seen, bool cancels,
-                        bool primes)
+static void send_stream(struct call *call, struct stream *stream, size_t seen, int flags)
 {
 	static const struct sse_ops ops = {on_writable, on_end};
 	struct feed *feed = mem_new(struct feed);
@@ -224,14 +228,15 @@ static void send_stream(struct call *call, struct stream *stream, size_t seen, b
 
 	feed->stream = stream_ref(stream);
 	feed->next = seen;
-	feed->cancels = cancels;
+	feed->cancels = flags & CANCELS;
+	feed->drops = flags & DROPS;
 	feed->sse = sse_open(call->request, &ops, feed);
 	/* Who comes later has it: the connection before may be one that nobody noticed breaking. */
 	stream->on_news = on_news;
 	stream->reader = feed;
 	/* From 2025-11-25 on a client learns at once what to come back with. */
 	(void)snprintf(id, sizeof(id), "%llu-0", (unsigned long long)stream->number);
-	if (primes && stream->number)
+	if (flags & PRIMES && stream->number)
 		(void)!sse_send(feed->sse, id, NULL, ""); /* the buffer is empty */
 	feed_send(feed);
 	call_done(call);
@@ -247,6 +252,7 @@ static void on_whole(struct stream *stream, void *ctx)
 		return;
 	stream->on_news = NULL;
 	stream->reader = NULL;
+	request_set_on_end(feed->turn.call->request, NULL, NULL);
 	if (stream->count > 0) {
 		const char *last = stream->messages[stream->count - 1];
 
@@ -262,12 +268,33 @@ static void on_whole(struct stream *stream, void *ctx)
 	mem_freep(&feed);
 }
 
+/* The client left. Without a session that is how a call is cancelled; in one it goes on, and is
+ * kept. */
+static void on_whole_end(struct request *request, bool gone, void *ctx)
+{
+	struct feed *feed = ctx;
+	struct stream *stream = feed->stream;
+
+	if (stream->reader == feed) {
+		stream->on_news = NULL;
+		stream->reader = NULL;
+	}
+	if (feed->cancels && stream->on_cancel)
+		stream->on_cancel(stream, stream->maker);
+	stream_unref(stream);
+	call_done(feed->turn.call);
+	rpc_done(&feed->turn.rpc);
+	mem_freep(&feed);
+}
+
 static void answer_whole(struct turn *turn, struct stream *stream)
 {
 	struct feed *feed = mem_new(struct feed);
 
 	feed->stream = stream_ref(stream);
 	feed->turn = *turn;
+	feed->cancels = turn->era.is_modern;
+	request_set_on_end(turn->call->request, on_whole_end, feed);
 	stream->on_news = on_whole;
 	stream->reader = feed;
 	if (stream->is_over)
@@ -364,6 +391,13 @@ static bool wants_stream(const struct turn *turn, const struct tool *tool)
 	       (tool->flags & TOOL_SLOW || json_object_get(meta, "progressToken"));
 }
 
+static void refuse_more(struct rpc_fault *fault)
+{
+	(void)rpc_refuse(fault, 429, RPC_REFUSED,
+	                 "too much is under way in your sessions: wait for some of it, or cancel "
+	                 "it"); /* always -1 */
+}
+
 static void do_call(struct turn *turn)
 {
 	const char *name = json_string_value(json_object_get(turn->rpc.params, "name"));
@@ -381,6 +415,8 @@ static void do_call(struct turn *turn)
 	else if (arguments && !json_is_object(arguments))
 		(void)rpc_refuse(&fault, turn->era.is_modern ? 400 : 200, RPC_PARAMS,
 		                 "'arguments' must be an object"); /* always -1 */
+	else if (turn->session && session_is_full(turn->session))
+		refuse_more(&fault);
 	if (fault.code) {
 		turn_fail(turn, &fault);
 		return;
@@ -395,7 +431,8 @@ static void do_call(struct turn *turn)
 		bool primes =
 			turn->session && strcmp(session_version(turn->session), "2025-11-25") >= 0;
 
-		send_stream(turn->call, stream, 0, turn->era.is_modern, primes);
+		send_stream(turn->call, stream, 0,
+		            (turn->era.is_modern ? CANCELS : 0) | (primes ? PRIMES : 0));
 		rpc_done(&turn->rpc);
 	} else {
 		answer_whole(turn, stream);
@@ -539,11 +576,16 @@ void handle_mcp_get(struct call *call)
 		return;
 	}
 	if (stream) {
-		send_stream(call, stream, seen, false, false);
+		send_stream(call, stream, seen, 0);
+		return;
+	}
+	if (session_is_full(session)) {
+		refuse_more(&fault);
+		send(call, fault.status, rpc_error(NULL, &fault));
 		return;
 	}
 	stream = stream_new(session, "");
-	send_stream(call, stream, 0, false, false);
+	send_stream(call, stream, 0, DROPS);
 	stream_unref(stream);
 }
 

@@ -10,6 +10,7 @@
 #include "base/str.h"
 
 struct session {
+	struct sessions *all;
 	struct session *next;
 	char id[SESSION_ID];
 	char *owner;
@@ -17,11 +18,13 @@ struct session {
 	uint64_t used_ms;
 	struct stream *streams;
 	uint64_t last_stream;
+	size_t bytes; /* of the messages of its streams */
 };
 
 struct sessions {
 	struct session *first;
 	size_t count;
+	uint64_t last_age;
 };
 
 /* --- streams --- */
@@ -56,6 +59,7 @@ static void forget(struct session *session, struct stream *stream)
 			break;
 		}
 	}
+	session->bytes -= stream->bytes;
 	stream->session = NULL;
 	stream_unref(stream);
 }
@@ -75,6 +79,56 @@ static void thin_out(struct session *session)
 		forget(session, oldest);
 }
 
+/* Of everything an owner's sessions keep: the oldest that is over, and how many bytes it all is. */
+static struct stream *oldest_kept(const struct session *of, size_t *ret_bytes)
+{
+	struct stream *oldest = NULL;
+
+	*ret_bytes = 0;
+	for (struct session *session = of->all->first; session; session = session->next) {
+		if (!str_eq(session->owner, of->owner))
+			continue;
+		*ret_bytes += session->bytes;
+		for (struct stream *stream = session->streams; stream; stream = stream->next) {
+			if (stream->is_over && stream->bytes > 0 &&
+			    (!oldest || stream->age < oldest->age))
+				oldest = stream;
+		}
+	}
+	return oldest;
+}
+
+static void bound_bytes(const struct session *session)
+{
+	struct stream *oldest;
+	size_t bytes;
+
+	while ((oldest = oldest_kept(session, &bytes)) && bytes > SESSION_BYTES_OF_OWNER)
+		forget(oldest->session, oldest);
+}
+
+static size_t count_under_way(const struct session *session)
+{
+	size_t count = 0;
+
+	for (const struct stream *stream = session->streams; stream; stream = stream->next)
+		count += !stream->is_over;
+	return count;
+}
+
+bool session_is_full(const struct session *session)
+{
+	size_t count = 0;
+
+	if (count_under_way(session) >= SESSION_STREAMS)
+		return true;
+	for (const struct session *other = session->all->first; other; other = other->next) {
+		if (str_eq(other->owner, session->owner))
+			count += count_under_way(other);
+	}
+	return count >= SESSION_STREAMS_OF_OWNER;
+}
+
 struct stream *stream_new(struct session *session, const char *request)
 {
 	struct stream *stream = mem_new(struct stream);
@@ -86,6 +140,7 @@ struct stream *stream_new(struct session *session, const char *request)
 	thin_out(session);
 	stream->session = session;
 	stream->number = ++session->last_stream;
+	stream->age = ++session->all->last_age;
 	stream->next = session->streams;
 	session->streams = stream_ref(stream);
 	return stream;
@@ -109,6 +164,10 @@ bool stream_put(struct stream *stream, char *message)
 		mem_resize(stream->messages, stream->count + 1, sizeof(*stream->messages));
 	stream->messages[stream->count++] = message;
 	stream->bytes += len;
+	if (stream->session) {
+		stream->session->bytes += len;
+		bound_bytes(stream->session);
+	}
 	tell(stream);
 	return true;
 }
@@ -118,6 +177,14 @@ void stream_end(struct stream *stream)
 	stream->is_over = true;
 	stream->on_cancel = NULL;
 	tell(stream);
+}
+
+void stream_drop(struct stream *stream)
+{
+	stream->is_over = true;
+	stream->on_cancel = NULL;
+	if (stream->session)
+		forget(stream->session, stream);
 }
 
 /* --- sessions --- */
@@ -217,6 +284,7 @@ struct session *sessions_open(struct sessions *sessions, const char *owner, cons
 		sessions_close(sessions, oldest);
 	randombytes_buf(random, sizeof(random));
 	sodium_bin2hex(session->id, sizeof(session->id), random, sizeof(random));
+	session->all = sessions;
 	session->owner = mem_strdup(owner);
 	session->version = mem_strdup(version);
 	session->used_ms = now_ms;

@@ -12,8 +12,10 @@ enum {
 	SESSION_MOST = 1024, /* of all callers; the one used longest ago goes */
 	SESSION_OF_OWNER = 64,
 	SESSION_IDLE_MS = 3600 * 1000,
-	SESSION_STREAMS = 32, /* kept; those that are over go first */
+	SESSION_STREAMS = 32, /* kept; those that are over go first, more under way are refused */
+	SESSION_STREAMS_OF_OWNER = 256, /* under way in all their sessions */
 	SESSION_STREAM_BYTES = 4 * 1024 * 1024,
+	SESSION_BYTES_OF_OWNER = 8 * 1024 * 1024, /* above it the oldest that are over go */
 };
 
 struct sessions;
@@ -24,6 +26,7 @@ struct stream {
 	struct session *session; /* NULL: none, or it has ended */
 	struct stream *next;     /* of the session, newest first */
 	uint64_t number;
+	uint64_t age;  /* of all streams: lower is older */
 	char *request; /* the id of the request it answers, as JSON; "" for none */
 	char **messages;
 	size_t count, bytes;
@@ -52,6 +55,9 @@ void session_cancel(struct session *session, const char *request);
 /* Of an event's id ("7-2"): the stream, and how many of its messages came before. NULL: no such. */
 struct stream *session_stream(struct session *session, const char *event, size_t *ret_seen);
 
+/* Whether as much is under way as may be: nothing new is to be begun. */
+bool session_is_full(const struct session *session);
+
 /* session may be NULL. The caller has a reference. */
 struct stream *stream_new(struct session *session, const char *request);
 void stream_unref(struct stream *stream);
@@ -59,3 +65,5 @@ struct stream *stream_ref(struct stream *stream);
 /* Takes the text. More than SESSION_STREAM_BYTES are not kept: false. */
 bool stream_put(struct stream *stream, char *message);
 void stream_end(struct stream *stream);
+/* Ends it in silence and keeps nothing: nobody comes back to it. */
+void stream_drop(struct stream *stream);

@@ -248,6 +248,31 @@ describe('MCP', () => {
 		assert.equal((await call(tcp, 'POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'ping' }, { headers: client.headers })).status, 401);
 	});
 
+	test('streams on which nothing is said are over when the client leaves', async () => {
+		const client = await Client.open(cloche.socket);
+		const listen = () => stream(cloche.socket, 'GET', '/mcp', { headers: { ...client.headers, accept: 'text/event-stream' } });
+		const open = await Promise.all(Array.from({ length: 32 }, listen));
+		assert.ok(open.every((one) => one.statusCode === 200));
+		const more = await client.ask('tools/call', { name: 'usage', arguments: {} });
+		assert.equal(more.status, 429);
+		assert.match(more.answer.error.message, /under way/);
+		const refused = await listen();
+		assert.equal(refused.statusCode, 429);
+		for (const one of [...open, refused]) one.destroy();
+		await until(async () => (await client.ask('tools/call', { name: 'usage', arguments: {} })).status === 200, 'there is room again');
+	});
+
+	test('without a session, who leaves waits no longer', async () => {
+		const params = { name: 'runTask', arguments: { instruction: 'sleep 32', waitSeconds: 40 }, _meta: META };
+		const leave = http.request({ socketPath: cloche.socket, method: 'POST', path: '/mcp', headers: { 'content-type': 'application/json', accept: 'application/json', 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'runTask' } });
+		leave.on('error', () => {});
+		leave.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }));
+		const { id } = await until(async () => (await cloche.get('GET', '/tasks?state=running')).items.find((task) => task.instruction === 'sleep 32'), 'it runs');
+		leave.destroy();
+		await cloche.get('POST', `/tasks/${id}/stop`, {});
+		await until(async () => (await cloche.get('GET', `/tasks/${id}`)).task.status === 'cancelled', 'it is stopped');
+	});
+
 	test('the era without sessions', async () => {
 		const ask = (method, params = {}, headers = {}) =>
 			call(cloche.socket, 'POST', '/mcp', { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: { ...META, ...params._meta } } }, { headers: { ...BOTH, 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(params.name ? { 'mcp-name': params.name } : {}), ...headers } });

@@ -210,6 +210,76 @@ TEST(streams_are_kept_for_who_comes_back)
 	CHECK_INT(cancelled, 2);
 }
 
+TEST(what_is_under_way_is_bounded)
+{
+	struct sessions *sessions = sessions_new();
+	struct session *session = sessions_open(sessions, "alice", "2025-11-25", 1);
+	struct stream *streams[SESSION_STREAMS];
+	size_t seen;
+
+	for (size_t i = 0; i < SESSION_STREAMS; i++) {
+		CHECK(!session_is_full(session));
+		streams[i] = stream_new(session, "1");
+	}
+	CHECK(session_is_full(session));
+	stream_end(streams[0]);
+	CHECK(!session_is_full(session));
+	CHECK(session_stream(session, "1-0", &seen) == streams[0]);
+	stream_unref(stream_new(session, "1"));
+	CHECK(session_is_full(session));
+	stream_drop(streams[1]);
+	CHECK(!session_is_full(session));
+	CHECK(!session_stream(session, "2-0", &seen));
+	for (size_t n = 1; n <= SESSION_STREAMS_OF_OWNER / SESSION_STREAMS; n++) {
+		CHECK(!session_is_full(session));
+		session = sessions_open(sessions, "alice", "2025-11-25", 1 + n);
+		for (size_t i = 0; i < SESSION_STREAMS - 1; i++)
+			stream_unref(stream_new(session, "1"));
+	}
+	CHECK(session_is_full(sessions_open(sessions, "alice", "2025-11-25", 100)));
+	CHECK(!session_is_full(sessions_open(sessions, "bob", "2025-11-25", 100)));
+	for (size_t i = 0; i < SESSION_STREAMS; i++)
+		stream_unref(streams[i]);
+	sessions_free(sessions);
+}
+
+/* A stream that is over, with so many bytes. */
+static void keep(struct session *session, size_t bytes)
+{
+	struct stream *stream = stream_new(session, "1");
+	char *text = mem_zalloc(bytes + 1);
+
+	memset(text, 'x', bytes);
+	CHECK(stream_put(stream, text));
+	stream_end(stream);
+	stream_unref(stream);
+}
+
+TEST(of_what_an_owner_keeps_the_oldest_goes)
+{
+	enum { MIB = 1024 * 1024, FIT = SESSION_BYTES_OF_OWNER / MIB };
+	struct sessions *sessions = sessions_new();
+	struct session *first = sessions_open(sessions, "alice", "2025-11-25", 1);
+	struct session *second = sessions_open(sessions, "alice", "2025-11-25", 1);
+	struct session *other = sessions_open(sessions, "bob", "2025-11-25", 1);
+	size_t seen;
+
+	keep(other, MIB);
+	keep(first, MIB);
+	for (int i = 0; i < FIT - 1; i++)
+		keep(second, MIB);
+	CHECK(session_stream(first, "1-0", &seen));
+	keep(second, MIB);
+	CHECK(!session_stream(first, "1-0", &seen));
+	CHECK(session_stream(second, "1-0", &seen));
+	keep(first, 2 * MIB);
+	CHECK(!session_stream(second, "2-0", &seen));
+	CHECK(session_stream(second, "3-0", &seen));
+	CHECK(session_stream(first, "2-0", &seen));
+	CHECK(session_stream(other, "1-0", &seen));
+	sessions_free(sessions);
+}
+
 TEST(every_tool_has_a_route_and_arguments_of_one_meaning)
 {
 	for (const struct tool *tool = tool_table; tool->name; tool++) {
