@@ -16,10 +16,18 @@ static const char *below(const char *target)
 	return target;
 }
 
+/* A run has its calls among its events; those of a key are found in the audit. */
+static void note_use(struct api *api, const struct request *request, const struct caller *caller)
+{
+	if (!caller->run.text[0] && strcmp(request_method(request), "GET") != 0)
+		record_use(api, caller, "llm", scope_name(SCOPE_LLM_GATEWAY_READ));
+}
+
 void handle_llm(struct call *call)
 {
 	struct engine *engine = call->api->engine;
 
+	note_use(call->api, call->request, call->caller);
 	engine->ops->serve_model(engine, call->request, below(request_target(call->request)),
 	                         call->caller, NULL);
 	call_done(call);
@@ -42,6 +50,8 @@ void api_on_model(struct request *request, void *ctx)
 		              scope_name(SCOPE_LLM_GATEWAY_READ)); /* always -1 */
 		caller_unref(caller);
 		caller = NULL;
+	} else {
+		note_use(api, request, caller);
 	}
 	engine->ops->serve_model(engine, request, request_target(request), caller, &err);
 }

@@ -139,6 +139,17 @@ void record_action(struct call *call, const char *object, const char *rule)
 	arm(api->record);
 }
 
+void record_use(struct api *api, const struct caller *caller, const char *action, const char *rule)
+{
+	struct audit_row row = make_row(caller, caller->source, action, NULL, rule);
+	auto_free char *kind =
+		mem_printf("%s %s %s", action, caller->credential.text, caller->principal.text);
+
+	if (flood_admit(api->record->flood, kind, &row, false, io_boot_ms()))
+		store_audit(api->store, &row);
+	arm(api->record);
+}
+
 uint64_t record_creation(struct call *call, const char *rule)
 {
 	const struct caller *caller = call->caller;

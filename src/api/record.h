@@ -26,3 +26,5 @@ void record_denial(struct api *api, const struct request *request, const struct 
 void record_action(struct call *call, const char *object, const char *rule);
 /* … or one that is still to be made: the ticket goes with it (store/audit.h). */
 uint64_t record_creation(struct call *call, const char *rule);
+/* Somebody uses what costs, outside every run. */
+void record_use(struct api *api, const struct caller *caller, const char *action, const char *rule);

@@ -136,20 +136,36 @@ void providers_test(struct providers *providers, const struct provider *provider
 
 /* --- the books --- */
 
+static struct charge_payer payer_of(const struct llm_who *who)
+{
+	return (struct charge_payer){.team = who->team, .chain = who->chain};
+}
+
+static uint64_t left_of(const struct providers *providers, const struct llm_who *who)
+{
+	struct charge_payer payer = payer_of(who);
+
+	return who->run[0] ? charge_left(providers->tasks, who->run)
+	                   : charge_outside_left(providers->tasks, &payer);
+}
+
 static int hold(const struct llm_who *who, uint64_t least, uint64_t most, uint64_t *ret_held,
                 struct err *err, void *ctx)
 {
 	struct providers *providers = ctx;
+	struct charge_payer payer = payer_of(who);
 	uint64_t amount;
+	int r;
 
 	*ret_held = 0;
-	if (!who->run[0] || !providers->tasks)
+	if (!providers->tasks)
 		return 0;
-	amount = MAX(least, MIN(most, charge_left(providers->tasks, who->run)));
-	if (charge_hold(providers->tasks, who->run, amount, err) < 0)
-		return -1;
-	*ret_held = amount;
-	return 0;
+	amount = MAX(least, MIN(most, left_of(providers, who)));
+	r = who->run[0] ? charge_hold(providers->tasks, who->run, amount, err)
+	                : charge_outside_hold(providers->tasks, &payer, amount, err);
+	if (r == 0)
+		*ret_held = amount;
+	return r;
 }
 
 static int may_spend(const struct llm_who *who, uint64_t cost, struct err *err, void *ctx)
@@ -157,12 +173,13 @@ static int may_spend(const struct llm_who *who, uint64_t cost, struct err *err, 
 	const struct providers *providers = ctx;
 	uint64_t left;
 
-	if (!who->run[0] || !providers->tasks)
+	if (!providers->tasks)
 		return 0;
-	left = charge_left(providers->tasks, who->run);
+	left = left_of(providers, who);
 	if (left > cost || left == UINT64_MAX)
 		return 0;
-	return err_set(err, ERR_BUDGET, "the budget of this run is spent");
+	return err_set(err, ERR_BUDGET, "the budget of this %s is spent",
+	               who->run[0] ? "run" : "key or team");
 }
 
 /* A sandbox's words, made fit to be shown. */
@@ -207,15 +224,18 @@ static void told(const struct llm_report *report, void *ctx)
 {
 	struct providers *providers = ctx;
 
-	if (report->who->run[0] && providers->tasks &&
-	    report->tokens.input + report->tokens.output + report->held > 0) {
+	if (providers->tasks && report->tokens.input + report->tokens.output + report->held > 0) {
+		struct charge_payer payer = payer_of(report->who);
 		struct charge charge = {.input_tokens = report->tokens.input,
 		                        .output_tokens = report->tokens.output,
 		                        .cached_tokens = report->tokens.cached,
 		                        .cost = report->cost,
 		                        .held = report->held};
 
-		charge_add(providers->tasks, report->who->run, &charge);
+		if (report->who->run[0])
+			charge_add(providers->tasks, report->who->run, &charge);
+		else
+			charge_outside_add(providers->tasks, &payer, &charge);
 	}
 	if (report->is_over && report->who->sandbox[0])
 		note(providers, report);
@@ -266,6 +286,7 @@ static void fill_who(struct llm_who *who, const struct caller *caller, const cha
 void providers_serve(struct providers *providers, struct request *request, const char *target,
                      const struct caller *caller, const struct err *err)
 {
+	auto_free char *chain = caller ? caller_chain(caller) : NULL;
 	struct llm_who who;
 
 	if (!caller) {
@@ -273,5 +294,6 @@ void providers_serve(struct providers *providers, struct request *request, const
 		return;
 	}
 	fill_who(&who, caller, request_guest(request));
+	who.chain = chain ? chain : "";
 	llm_serve(providers->llm, request, target, &who);
 }

@@ -24,6 +24,7 @@ struct llm_who {
 	char run[LIMIT_ID_LEN + 1]; /* that pays; "": none */
 	char sandbox[LIMIT_ID_LEN + 1];    /* where it comes from; "": outside */
 	char credential[LIMIT_ID_LEN + 1]; /* "": a user of the machine */
+	const char *chain; /* ids of it and those above it, with spaces between; "": none */
 	char owner[LIMIT_ID_LEN + 1], team[LIMIT_ID_LEN + 1];
 };
 

@@ -40,6 +40,7 @@ struct llm_call {
 	struct llm_call *next, **at;
 	struct request *request;
 	struct llm_who who;
+	char *chain; /* of who */
 	struct llm_target target;
 	char *bytes; /* of the request */
 	struct llm_body body;
@@ -224,6 +225,7 @@ static void on_request_over(struct request *request, bool gone, void *ctx)
 	}
 	strings_done(&call->tried);
 	llm_target_done(&call->target);
+	mem_freep(&call->chain);
 	mem_freep(&call->bytes);
 	buf_done(&call->answer);
 	request_unref(call->request);
@@ -677,6 +679,7 @@ void llm_call_start(struct llm *llm, struct request *request, struct llm_target 
 	call->llm = llm;
 	call->request = request_ref(request);
 	call->who = *who;
+	call->who.chain = call->chain = mem_strdup(who->chain);
 	call->target = *target;
 	call->started_ms = io_boot_ms();
 	buf_init(&call->answer, 2 * PIECE);

@@ -31,6 +31,18 @@ void store_tell_budget(struct store_write *write, const char *id, enum budget_to
 	write_add(write, SQL_BUDGET_TELL, value_int(told), value_int(since_ms), value_text(id));
 }
 
+void store_add_model_spend(struct store_write *write, const struct model_spend *spend)
+{
+	enum { HOUR_MS = 60 * 60 * 1000 };
+	struct op *op = write_add(write, SQL_MODEL_SPEND_ADD, value_text(spend->team),
+	                          value_text(spend->chain),
+	                          value_int(spend->at_ms - spend->at_ms % HOUR_MS),
+	                          value_int(spend->input_tokens), value_int(spend->cached_tokens),
+	                          value_int(spend->output_tokens), value_int(spend->cost));
+
+	op->if_foreign = mem_strdup("the team is gone");
+}
+
 static bool take_budget(sqlite3_stmt *row, struct budget *ret)
 {
 	struct budget budget = {.id = db_column_id(row, 0), .team = db_column_id(row, 3)};

@@ -8,6 +8,7 @@
 #include "task/charge.h"
 #include "task/job.h"
 #include "task/ledger.h"
+#include "task/outside.h"
 
 enum { RELOAD_MS = 60 * 1000 };
 
@@ -32,6 +33,16 @@ static bool pays_for(const struct account *account, const struct job *job)
 	return false;
 }
 
+static bool pays_outside(const struct account *account, const struct outside *outside)
+{
+	const struct budget *budget = &account->budget;
+
+	if (!str_eq(budget->team.text, outside->team))
+		return false;
+	return budget->kind == BUDGET_TEAM ||
+	       (budget->kind == BUDGET_KEY && strings_has(&outside->credentials, budget->subject));
+}
+
 bool account_counts(const struct job *job)
 {
 	const struct tasks *tasks = job->tasks;
@@ -53,6 +64,10 @@ static uint64_t spent_on(const struct tasks *tasks, const struct account *accoun
 		if (pays_for(account, job))
 			sum = money_add(sum, job->run->cost);
 	}
+	for (const struct outside *at = tasks->outside; at; at = at->next) {
+		if (pays_outside(account, at))
+			sum = money_add(sum, at->storing);
+	}
 	return sum;
 }
 
@@ -73,7 +88,18 @@ static uint64_t reserved_on(const struct tasks *tasks, const struct account *acc
 				sum = money_add(sum, ledger_promised(job));
 		}
 	}
+	for (const struct outside *at = tasks->outside; at; at = at->next) {
+		if (pays_outside(account, at))
+			sum = money_add(sum, at->held);
+	}
 	return sum;
+}
+
+static uint64_t left_on(const struct tasks *tasks, const struct account *account,
+                        const struct job *except)
+{
+	return money_sub(money_sub(account->budget.amount, spent_on(tasks, account)),
+	                 reserved_on(tasks, account, except));
 }
 
 uint64_t account_left(const struct job *job, const struct account **ret_tight)
@@ -87,8 +113,27 @@ uint64_t account_left(const struct job *job, const struct account **ret_tight)
 
 		if (!pays_for(account, job))
 			continue;
-		left = money_sub(account->budget.amount, spent_on(tasks, account));
-		left = money_sub(left, reserved_on(tasks, account, job));
+		left = left_on(tasks, account, job);
+		if (left < least) {
+			least = left;
+			*ret_tight = account;
+		}
+	}
+	return least;
+}
+
+uint64_t account_left_outside(const struct tasks *tasks, const struct outside *outside,
+                              const struct account **ret_tight)
+{
+	uint64_t least = MONEY_UNLIMITED;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		const struct account *account = &tasks->accounts[i];
+		uint64_t left;
+
+		if (!pays_outside(account, outside))
+			continue;
+		left = left_on(tasks, account, NULL);
 		if (left < least) {
 			least = left;
 			*ret_tight = account;
@@ -172,6 +217,16 @@ void account_settle(const struct job *job)
 
 		if (pays_for(account, job))
 			account->settled = money_add(account->settled, job->run->cost);
+	}
+}
+
+void account_settle_outside(struct tasks *tasks, const struct outside *outside, uint64_t cost)
+{
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		struct account *account = &tasks->accounts[i];
+
+		if (pays_outside(account, outside))
+			account->settled = money_add(account->settled, cost);
 	}
 }
 

@@ -11,6 +11,7 @@
 #include "model/budget.h"
 
 struct job;
+struct outside;
 struct tasks;
 
 struct account {
@@ -30,3 +31,7 @@ uint64_t account_left(const struct job *job, const struct account **ret_tight);
 void account_spent(struct job *job);
 /* It is over. */
 void account_settle(const struct job *job);
+/* The same for what is spent outside every run; no account: MONEY_UNLIMITED, *ret_tight stays. */
+uint64_t account_left_outside(const struct tasks *tasks, const struct outside *outside,
+                              const struct account **ret_tight);
+void account_settle_outside(struct tasks *tasks, const struct outside *outside, uint64_t cost);

@@ -17,6 +17,12 @@
 
 struct tasks;
 
+/* Who pays for a call outside every run: the budgets of the team and of these credentials. */
+struct charge_payer {
+	const char *team;  /* id */
+	const char *chain; /* ids with spaces between, oldest first; "": none */
+};
+
 struct charge {
 	uint64_t input_tokens, output_tokens;
 	uint64_t cached_tokens; /* of the input: read from the model's cache */
@@ -34,3 +40,10 @@ int charge_hold(struct tasks *tasks, const char *run, uint64_t amount, struct er
  * this begins. A budget that it uses up ends all it pays for, from the next turn of the loop on.
  * Nothing happens for a run that is over. */
 void charge_add(struct tasks *tasks, const char *run, const struct charge *charge);
+
+/* The same for calls outside every run. */
+uint64_t charge_outside_left(const struct tasks *tasks, const struct charge_payer *payer);
+int charge_outside_hold(struct tasks *tasks, const struct charge_payer *payer, uint64_t amount,
+                        struct err *err) NODISCARD;
+void charge_outside_add(struct tasks *tasks, const struct charge_payer *payer,
+                        const struct charge *charge);

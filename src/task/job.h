@@ -196,6 +196,7 @@ struct tasks {
 	char turn[33]; /* the team that was served last */
 	bool is_shut;
 	struct account *accounts; /* account.c */
+	struct outside *outside;  /* outside.c */
 	size_t account_count;
 	struct loop_timer reload;
 	struct loop_timer sweep; /* resume.h */

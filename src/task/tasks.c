@@ -12,6 +12,7 @@
 #include "task/account.h"
 #include "task/job.h"
 #include "task/ledger.h"
+#include "task/outside.h"
 #include "task/resume.h"
 
 static const struct err no_err;
@@ -429,6 +430,7 @@ void tasks_free(struct tasks *tasks)
 	free_all(tasks->queue);
 	free_all(tasks->arriving);
 	account_done(tasks);
+	outside_done(tasks);
 	fd_closep(&tasks->config.files_fd);
 	mem_freep(&tasks);
 }

@@ -23,7 +23,7 @@ describe('the model gateway', () => {
 
 	before(async () => {
 		model = await Model.start({ script: SCRIPT, key: KEY });
-		cloche = new Daemon({ env: { CLOCHE_TEST_MODEL_KEY: KEY } });
+		cloche = new Daemon({ env: { CLOCHE_TEST_MODEL_KEY: KEY }, listen: '127.0.0.1:0' });
 		cloche.configure(
 			`[sandboxes.default]\npool = 2\n${providers(
 				model.url,
@@ -111,6 +111,21 @@ describe('the model gateway', () => {
 		assert.equal(task.outputTokens, 200);
 		const after = await run(`${curl('messages', 'dear', false, 'go', '-o /dev/null')}; ${one}`, { budget: 0.25 });
 		assert.equal(after.stdout.trim(), '200', 'what a call did not need is there again');
+	});
+
+	test('budgets of a key hold for calls without a run, at once and one by one', async () => {
+		const made = await cloche.key({ name: 'outside', scopes: ['llm_gateway:read'] });
+		const caller = await cloche.as(made.secret);
+		const ask = async () => (await caller.api('POST', '/llm/v1/messages', DIALECTS.messages.body('dear', false, 'go'))).status;
+		await cloche.get('PUT', `/budgets/key/${made.id}`, { amount: 0.25 });
+		assert.deepEqual((await Promise.all([ask(), ask(), ask(), ask()])).toSorted(), [200, 200, 402, 402]);
+		assert.equal(await ask(), 402);
+		const { spent } = await cloche.get('PUT', `/budgets/key/${made.id}`, { amount: 0.35 });
+		assert.ok(spent > 0.2 && spent < 0.21, `read from the store: ${spent}`);
+		assert.equal(await ask(), 200, 'what was kept back and not needed is there again');
+		await cloche.get('DELETE', `/budgets/key/${made.id}`);
+		const rows = (await cloche.get('GET', '/audit?limit=1000')).items;
+		assert.ok(rows.some((row) => row.action === 'llm' && row.credential === made.id), JSON.stringify(rows.at(-1)));
 	});
 
 	test('a provider made by the API draws no questions to itself', async () => {
