@@ -27,6 +27,9 @@ enum {
 	CANDIDATES = 8,
 	GRACE = 1024 * 1024, /* of an event that is under way when the money ends */
 	BODY_EXTRA = 1024,   /* what we add to a body */
+	/* Bodies that are held at once, as many times the longest: of one caller, and in all. */
+	HELD_OF_ACCOUNT = 4,
+	HELD_OF_ALL = 8,
 };
 
 struct candidate {
@@ -42,7 +45,8 @@ struct llm_call {
 	struct llm_who who;
 	char *chain; /* of who */
 	struct llm_target target;
-	char *bytes; /* of the request */
+	char *bytes;   /* of the request */
+	uint64_t room; /* that its body takes, or may take */
 	struct llm_body body;
 	struct candidate candidates[CANDIDATES];
 	size_t candidate_count, current;
@@ -356,6 +360,17 @@ static bool is_failure(const struct llm_call *call, int status, char *why, size_
 	return why[0] != '\0';
 }
 
+/* Nobody else is asked any more. */
+static void forget_body(struct llm_call *call)
+{
+	mem_freep(&call->bytes);
+	call->body.bytes = NULL;
+	if (!call->is_sent)
+		return;
+	buf_done(&call->sent);
+	call->room = 0;
+}
+
 static void on_head(int status, uint64_t length, void *ctx)
 {
 	struct llm_call *call = ctx;
@@ -369,6 +384,7 @@ static void on_head(int status, uint64_t length, void *ctx)
 	}
 	pass_headers(call);
 	call->status = status;
+	forget_body(call);
 	if (status < 300 && call->target.is_counted) {
 		call->has_usage = true;
 		llm_usage_init(&call->usage, call->target.api, call->is_events, call->body.len);
@@ -647,8 +663,8 @@ static void on_question(struct request *request, const char *bytes, size_t len, 
 	struct err err = {0};
 	char shown[100];
 
-	call->bytes = mem_zalloc(len + 1);
-	memcpy(call->bytes, bytes, len);
+	call->bytes = request_take_body(request);
+	call->room = len;
 	if (llm_body_read(&call->body, call->target.api, call->bytes, len, &err) < 0) {
 		refuse(call, 400, "request", err.msg);
 		return;
@@ -666,6 +682,33 @@ static void on_question(struct request *request, const char *bytes, size_t len, 
 	err_set(&err, ERR_NOT_FOUND, "no %s provider has the model '%s': see /v1/models",
 	        provider_kind_name(llm_api_kind(call->target.api)), shown);
 	refuse(call, 404, "no such model", err.msg);
+}
+
+/* Whoever sends much at once waits for what he sent before. */
+static bool has_room(const struct llm_call *call)
+{
+	uint64_t longest = call->llm->config.config->request_bytes, own = 0, all = 0;
+
+	for (const struct llm_call *each = call->llm->calls; each; each = each->next) {
+		all += each->room;
+		own += str_eq(each->who.account, call->who.account) ? each->room : 0;
+	}
+	return own <= HELD_OF_ACCOUNT * longest && all <= HELD_OF_ALL * longest;
+}
+
+static void read_question(struct llm_call *call)
+{
+	uint64_t longest = call->llm->config.config->request_bytes;
+
+	call->room = MIN(request_body_length(call->request), longest);
+	if (has_room(call)) {
+		request_read_body(call->request, longest, on_question, call);
+		return;
+	}
+	call->room = 0;
+	request_add_header(call->request, "Retry-After", "1");
+	refuse(call, 429, "memory",
+	       "too much is sent at once; try again when other calls are answered");
 }
 
 void llm_call_start(struct llm *llm, struct request *request, struct llm_target *target,
@@ -691,7 +734,7 @@ void llm_call_start(struct llm *llm, struct request *request, struct llm_target 
 	request_set_on_end(request, on_request_over, call);
 	wait_ms = llm_rate_take(llm->rate, who->account, call->started_ms, &what);
 	if (wait_ms == 0) {
-		request_read_body(request, llm->config.config->request_bytes, on_question, call);
+		read_question(call);
 		return;
 	}
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)((wait_ms + 999) / 1000));

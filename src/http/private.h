@@ -124,6 +124,7 @@ void request_cut(struct request *request);
 const char *virtual_lookup(const struct request *request, bool is_header, const char *name);
 void virtual_each(const struct request *request, bool is_header, request_on_query each, void *ctx);
 uint64_t virtual_body_length(const struct request *request);
+char *virtual_take_body(struct request *request) NODISCARD;
 /* Something can go on: body, answer or stream. */
 void virtual_wake(struct request *request);
 /* It is answered; by the bytes taken before, or by what on_pull gives. */

@@ -389,6 +389,16 @@ void request_read_body(struct request *request, size_t max, request_on_body on_b
 	resume(request);
 }
 
+char *request_take_body(struct request *request)
+{
+	char *bytes = (char *)request->body.bytes; /* nothing was read from its front */
+
+	if (request->virtual)
+		return virtual_take_body(request);
+	request->body = (struct buf){0};
+	return bytes;
+}
+
 void request_stream_body(struct request *request, request_on_chunk on_chunk, void *ctx)
 {
 	if (request_is_gone(request) || request->mode != REQUEST_UNDECIDED)

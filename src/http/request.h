@@ -66,6 +66,8 @@ void request_disconnect_at(struct request *request, uint64_t boot_ms);
  * bytes is valid during the call and has a NUL behind it. */
 typedef void (*request_on_body)(struct request *request, const char *bytes, size_t len, void *ctx);
 void request_read_body(struct request *request, size_t max, request_on_body on_body, void *ctx);
+/* Within on_body: its bytes become the caller's, with a NUL behind them. */
+char *request_take_body(struct request *request) NODISCARD;
 /* The body as it comes. Returns how many bytes were taken; fewer than len stops the client until
  * request_body_more. The end is one call with len 0. */
 typedef size_t (*request_on_chunk)(struct request *request, const uint8_t *bytes, size_t len,

@@ -62,6 +62,14 @@ uint64_t virtual_body_length(const struct request *request)
 	return request->virtual->body_len;
 }
 
+char *virtual_take_body(struct request *request)
+{
+	char *bytes = (char *)take_ptr(request->virtual->body);
+
+	request->virtual->body_len = 0;
+	return bytes;
+}
+
 /* --- steps --- */
 
 static void finish(struct request *request, bool gone)

@@ -244,6 +244,14 @@ describe('the model gateway and providers that fail', () => {
 		assert.equal(bad.seen.at(-1).headers['accept-encoding'], 'identity');
 	});
 
+	test('what one caller sends at once is bounded', async () => {
+		const pad = 'x'.repeat(900 << 10);
+		const answers = await Promise.all(Array.from({ length: 6 }, () => ask('evil-hang', { pad })));
+		assert.deepEqual(answers.map((answer) => answer.status).toSorted(), [200, 200, 200, 200, 429, 429]);
+		assert.match(answers.find((answer) => answer.status === 429).body.error.message, /too much is sent at once/);
+		assert.equal((await ask('default-x', { pad })).status, 200, 'and then there is room again');
+	});
+
 	test('requests have a size and a rate', async () => {
 		assert.equal((await ask('default-x', { pad: 'x'.repeat(2 << 20) })).status, 413);
 		const key = (await cloche.key({ name: 'often', scopes: ['llm_gateway:read'] })).secret;
