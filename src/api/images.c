@@ -13,6 +13,7 @@
 #include "model/spec.h"
 #include "runtime/image.h"
 #include "store/store.h"
+#include "task/tasks.h"
 
 void handle_image_list(struct call *call)
 {
@@ -56,14 +57,39 @@ void handle_image_info(struct call *call)
 		call_answer(call, 200, encode_image(image));
 }
 
+/* Files that are kept of runs hold their image, and nobody sees them in a list: they go with it. */
+struct removing {
+	struct call *call;
+	struct image *image;
+	bool is_again;
+};
+
+static void on_dropped(void *ctx);
+
 static void on_removed(const struct err *err, void *ctx)
 {
-	struct call *call = ctx;
+	struct removing *removing = ctx;
+	struct call *call = removing->call;
 
+	if (err->code == ERR_CONFLICT && !removing->is_again) {
+		removing->is_again = true;
+		tasks_drop_kept(call->api->tasks, removing->image->name, on_dropped, removing);
+		return;
+	}
+	image_freep(&removing->image);
+	mem_freep(&removing);
 	if (err->code == ERR_OK)
 		call_answer_empty(call);
 	else
 		call_fail(call, err);
+}
+
+static void on_dropped(void *ctx)
+{
+	struct removing *removing = ctx;
+	struct engine *engine = removing->call->api->engine;
+
+	engine->ops->image_remove(engine, removing->image->id.text, on_removed, removing);
 }
 
 /* Everybody uses it, its team removes it. On failure the call was ended. */
@@ -89,7 +115,11 @@ void handle_image_remove(struct call *call)
 		              "the host image is this machine itself"); /* always -1 */
 		call_fail(call, &err);
 	} else if (find_image(call, &image) == 0 && may_remove(call, image)) {
-		engine->ops->image_remove(engine, image->id.text, on_removed, call);
+		struct removing *removing = mem_new(struct removing);
+
+		*removing = (struct removing){call, image, false};
+		image = NULL;
+		engine->ops->image_remove(engine, removing->image->id.text, on_removed, removing);
 	}
 }
 

@@ -10,7 +10,13 @@
 #include "store/resume.h"
 #include "task/job.h"
 
-enum { SWEEP_MS = 60 * 1000, SWEEP_AGAIN_MS = 1000, SWEEP_PAGE = 256, DIGEST = 16 };
+enum {
+	SWEEP_MS = 60 * 1000,
+	SWEEP_AGAIN_MS = 1000,
+	SWEEP_PAGE = 256,
+	DROP_PAGE = 1000,
+	DIGEST = 16
+};
 
 static struct engine *engine_of(const struct job *job)
 {
@@ -194,10 +200,26 @@ void resume_cleanup(struct job *job)
 
 /* --- what is kept no longer --- */
 
+/* Several removals that somebody waits for. */
+struct dropping {
+	size_t left;
+	void (*done)(void *ctx);
+	void *ctx;
+};
+
 struct removal {
 	struct tasks *tasks;
 	struct id run;
+	struct dropping *dropping; /* NULL: nobody waits */
 };
+
+static void dropped(struct dropping *dropping)
+{
+	if (!dropping || --dropping->left > 0)
+		return;
+	dropping->done(dropping->ctx);
+	mem_freep(&dropping);
+}
 
 static void on_forgotten(const struct store_result *result, void *ctx)
 {
@@ -218,6 +240,7 @@ static void on_removed(const struct err *err, void *ctx)
 {
 	auto_free struct removal *removal = ctx;
 
+	dropped(removal->dropping);
 	if (removal->tasks->is_shut)
 		return;
 	if (err->code == ERR_OK || err->code == ERR_NOT_FOUND)
@@ -227,19 +250,43 @@ static void on_removed(const struct err *err, void *ctx)
 		         LOG_STR("run", removal->run.text), LOG_ERR(err));
 }
 
-static void remove_one(struct tasks *tasks, const struct resume *resume)
+static void remove_files(struct tasks *tasks, const struct resume *resume,
+                         struct dropping *dropping)
 {
 	struct engine *engine = tasks->config.engine;
-	struct removal *removal;
+	struct removal *removal = mem_new(struct removal);
 
-	if (resume->used_by.text[0]) {
-		forget(tasks, resume->run.text);
-		return;
-	}
-	removal = mem_new(struct removal);
-	*removal = (struct removal){tasks, resume->run};
+	*removal = (struct removal){tasks, resume->run, dropping};
 	engine->ops->remove(engine, resume->sandbox.text,
 	                    ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed, removal);
+}
+
+static void remove_one(struct tasks *tasks, const struct resume *resume)
+{
+	if (resume->used_by.text[0])
+		forget(tasks, resume->run.text);
+	else
+		remove_files(tasks, resume, NULL);
+}
+
+void tasks_drop_kept(struct tasks *tasks, const char *image, void (*done)(void *ctx), void *ctx)
+{
+	struct resume_bounds all = {.now_ms = INT64_MAX};
+	struct dropping *dropping = mem_new(struct dropping);
+	struct resume_page page = {0};
+	struct err err = {0};
+
+	*dropping = (struct dropping){1, done, ctx}; /* itself, until all are asked for */
+	if (store_resume_due(tasks->config.store, &all, DROP_PAGE, &page, &err) < 0)
+		log_warn("cannot look for files of an image", LOG_ERR(&err));
+	for (size_t i = 0; i < page.count; i++) {
+		if (page.items[i].used_by.text[0] || !str_eq(page.items[i].image, image))
+			continue;
+		dropping->left++;
+		remove_files(tasks, &page.items[i], dropping);
+	}
+	resume_page_done(&page);
+	dropped(dropping);
 }
 
 static void on_sweep(struct loop_timer *timer, void *ctx)

@@ -105,6 +105,9 @@ bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret
 /* The run makes sandboxes besides its own: they go with it. */
 void tasks_note_maker(struct tasks *tasks, const char *run);
 int tasks_files_fd(const struct tasks *tasks);
+/* Removes what is kept of runs on this image, unless a run goes on with it; done comes once, also
+ * when there is nothing. */
+void tasks_drop_kept(struct tasks *tasks, const char *image, void (*done)(void *ctx), void *ctx);
 /* One of those files; 0 too when it is gone already. */
 int tasks_remove_file(struct tasks *tasks, const char *name);
 
