@@ -61,6 +61,7 @@ describe('errors during a request', () => {
 					const block = Buffer.alloc(1 << 20);
 					while (!/\}$/.test(answer) && sent < 256) {
 						if (!socket.write(block)) await Promise.race([new Promise((resolve) => socket.once('drain', resolve)), sleep(500)]);
+						await sleep(0); // a server that reads fast enough would keep us from ever reading
 						sent++;
 					}
 					assert.match(answer, /^HTTP\/1\.1 401 /, `tls ${isTls}: after ${sent} MiB: ${answer}`);

@@ -33,7 +33,7 @@ class Receiver {
 			response.writeHead(answer(one), { Location: '/elsewhere' });
 			response.end('thanks');
 		});
-		receiver.server.listen(0, '127.0.0.1');
+		receiver.server.listen(0, '127.0.0.1').unref(); // a test that fails must not hold the file open
 		await once(receiver.server, 'listening');
 		receiver.url = `http://127.0.0.1:${receiver.server.address().port}/hook`;
 		return receiver;
