@@ -174,88 +174,25 @@ void llm_serve(struct llm *llm, struct request *request, const char *target,
 	llm_target_done(&read);
 }
 
-/* --- trying --- */
-
-struct trial {
-	struct loop_timer timer;
-	int status;
-	struct err err;
-	llm_on_tested on_tested;
-	void *ctx;
-};
-
-static void trial_end(struct trial *trial)
+void llm_test(struct llm *llm, const struct provider *provider, trial_on_end on_tested, void *ctx)
 {
-	static const struct err none = {0};
-
-	/* What comes after the head is of no interest: an end without it is none that failed. */
-	trial->on_tested(trial->status, trial->status ? &none : &trial->err, trial->ctx);
-	loop_timer_stop(&trial->timer);
-	mem_freep(&trial);
-}
-
-static void on_trial_header(const char *name, const char *value, void *ctx)
-{
-}
-
-static void on_trial_head(int status, uint64_t length, void *ctx)
-{
-	struct trial *trial = ctx;
-
-	trial->status = status;
-}
-
-static int on_trial_bytes(const void *bytes, size_t len, void *ctx)
-{
-	return -1;
-}
-
-static ssize_t on_trial_body(void *to, size_t max, void *ctx)
-{
-	return -1;
-}
-
-static void on_trial_end(const struct err *err, void *ctx)
-{
-	struct trial *trial = ctx;
-
-	trial->err = *err;
-	trial_end(trial);
-}
-
-static void on_trial_failed(struct loop_timer *timer, void *ctx)
-{
-	trial_end(ctx);
-}
-
-void llm_test(struct llm *llm, const struct provider *provider, llm_on_tested on_tested, void *ctx)
-{
-	static const struct upstream_ops ops = {
-		.on_header = on_trial_header,
-		.on_head = on_trial_head,
-		.on_bytes = on_trial_bytes,
-		.on_body = on_trial_body,
-		.on_end = on_trial_end,
-	};
-	struct trial *trial = mem_new(struct trial);
 	auto_free char *url = llm_models_url(provider);
 	struct strings headers = {0};
 	struct upstream_call call = {
 		.method = "GET", .url = url, .headers = &headers, .timeout_ms = TEST_MS};
+	struct err err = {0};
 	char *key = NULL;
 
-	trial->on_tested = on_tested;
-	trial->ctx = ctx;
 	llm_fill_call(llm, provider, &call);
-	if (llm_read_key(llm, provider, &key, &trial->err) < 0) {
-		loop_timer_in(llm->config.loop, &trial->timer, 0, on_trial_failed, trial);
+	if (llm_read_key(llm, provider, &key, &err) < 0) {
+		trial_fail(llm->config.loop, &err, on_tested, ctx);
 		return;
 	}
 	if (key)
 		strings_take(&headers, llm_key_header(provider, key));
 	if (provider->kind == PROVIDER_ANTHROPIC)
 		strings_add(&headers, "anthropic-version: 2023-06-01");
-	(void)upstream_start(llm->config.upstreams, &call, &ops, trial); /* ends by itself */
+	trial_start(llm->config.upstreams, &call, on_tested, ctx);
 	gateway_secret_wipe(&key);
 	llm_wipe_list(&headers);
 }

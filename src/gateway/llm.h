@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "gateway/llm_usage.h"
 #include "gateway/secret.h"
+#include "gateway/trial.h"
 #include "model/config.h"
 #include "model/provider.h"
 
@@ -75,8 +76,6 @@ void llm_settle(struct llm *llm, const char *run);
 /* Answers with an error in the form of the API that was meant. */
 void llm_refuse(struct request *request, const char *target, int status, const char *message);
 
-/* status 0: err says why there is none. */
-typedef void (*llm_on_tested)(int status, const struct err *err, void *ctx);
 /* Asks the provider for its list of models, with its key. on_tested is called once, never before
  * this returns. */
-void llm_test(struct llm *llm, const struct provider *provider, llm_on_tested on_tested, void *ctx);
+void llm_test(struct llm *llm, const struct provider *provider, trial_on_end on_tested, void *ctx);

@@ -178,90 +178,24 @@ void proxy_serve(struct proxy *proxy, struct request *request, const char *name)
 	wipe_list(&headers);
 }
 
-/* --- trying --- */
-
-struct trial {
-	struct upstream *upstream;
-	int status;
-	struct loop *loop;
-	struct loop_timer timer;
-	struct err err;
-	proxy_on_tested on_tested;
-	void *ctx;
-};
-
-static void trial_end(struct trial *trial)
-{
-	static const struct err none = {0};
-
-	/* What comes after the head is of no interest: an end without it is none that failed. */
-	trial->on_tested(trial->status, trial->status ? &none : &trial->err, trial->ctx);
-	loop_timer_stop(&trial->timer);
-	mem_freep(&trial);
-}
-
-static void on_trial_header(const char *name, const char *value, void *ctx)
-{
-}
-
-static void on_trial_head(int status, uint64_t length, void *ctx)
-{
-	struct trial *trial = ctx;
-
-	trial->status = status;
-}
-
-static int on_trial_bytes(const void *bytes, size_t len, void *ctx)
-{
-	return -1;
-}
-
-static ssize_t on_trial_body(void *to, size_t max, void *ctx)
-{
-	return -1;
-}
-
-static void on_trial_end(const struct err *err, void *ctx)
-{
-	struct trial *trial = ctx;
-
-	trial->err = *err;
-	trial_end(trial);
-}
-
-static void on_trial_failed(struct loop_timer *timer, void *ctx)
-{
-	trial_end(ctx);
-}
-
-static const struct upstream_ops trial_ops = {
-	.on_header = on_trial_header,
-	.on_head = on_trial_head,
-	.on_bytes = on_trial_bytes,
-	.on_body = on_trial_body,
-	.on_end = on_trial_end,
-};
-
 void proxy_test(struct proxy *proxy, const struct service *service, const char *path,
-                proxy_on_tested on_tested, void *ctx)
+                trial_on_end on_tested, void *ctx)
 {
-	struct trial *trial = mem_new(struct trial);
 	auto_free char *url = mem_printf("%s%s", service->upstream, path);
 	struct strings headers = {0};
 	struct upstream_call call = {.method = "GET", .url = url, .headers = &headers, .fd = -1};
+	struct err err = {0};
 	char *secret = NULL;
 
-	trial->on_tested = on_tested;
-	trial->ctx = ctx;
 	fill_call(proxy, service, &call);
 	call.timeout_ms = MIN(call.timeout_ms, (uint64_t)TEST_MS);
-	if (service_allows(service, "GET", path, &trial->err) < 0 ||
-	    gateway_secret_read(service, proxy->config.unseal, proxy->config.ctx, &secret,
-	                        &trial->err) < 0) {
-		loop_timer_in(proxy->config.loop, &trial->timer, 0, on_trial_failed, trial);
+	if (service_allows(service, "GET", path, &err) < 0 ||
+	    gateway_secret_read(service, proxy->config.unseal, proxy->config.ctx, &secret, &err) <
+	            0) {
+		trial_fail(proxy->config.loop, &err, on_tested, ctx);
 	} else {
 		headers_build(service, secret, NULL, &headers);
-		trial->upstream = upstream_start(proxy->upstreams, &call, &trial_ops, trial);
+		trial_start(proxy->upstreams, &call, on_tested, ctx);
 	}
 	gateway_secret_wipe(&secret);
 	wipe_list(&headers);

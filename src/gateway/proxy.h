@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "gateway/secret.h"
+#include "gateway/trial.h"
 #include "model/config.h"
 #include "model/service.h"
 
@@ -45,9 +46,7 @@ struct upstreams *proxy_upstreams(struct proxy *proxy);
 /* Answers the request of a guest. */
 void proxy_serve(struct proxy *proxy, struct request *request, const char *name);
 
-/* status 0: err says why there is none. */
-typedef void (*proxy_on_tested)(int status, const struct err *err, void *ctx);
 /* Calls it once from here, as a sandbox's GET of that path would be. on_tested is called once,
  * never before this returns. */
 void proxy_test(struct proxy *proxy, const struct service *service, const char *path,
-                proxy_on_tested on_tested, void *ctx);
+                trial_on_end on_tested, void *ctx);
