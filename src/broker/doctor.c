@@ -158,10 +158,10 @@ static int probe_egress(const struct probe *probe)
 	tproxies[1].own = tproxies[1].gateway = own.v6;
 	if (r >= 0)
 		r = nft_tproxy_load(tproxies, has_v6 ? 2 : 1);
-	auto_close int listener = -1;
 	if (r >= 0)
-		r = listener = transparent_listen(&(struct transparent_end){own.v4, 1}, 1);
-	if (r >= 0)
+		r = transparent_listen(&(struct transparent_end){own.v4, 1}, 1);
+	auto_close int listener = r;
+	if (listener >= 0)
 		say(probe, has_v6 ? "tproxy, IPv4 and IPv6" : "tproxy, IPv4 alone");
 	return MIN(r, 0);
 }

@@ -238,7 +238,7 @@ static struct init_rights read_rights(const struct wire_msg *msg)
 
 static int be_born(struct init *init, const struct init_birth *birth, struct err *err)
 {
-	struct wire_msg msg;
+	struct wire_msg msg = {0};
 	auto_close int spawner = -1;
 	int r = start_spawner(init, birth, &spawner);
 	if (r < 0)

@@ -91,7 +91,7 @@ static void add_label(struct name *name, const uint8_t *label, size_t len)
 /* A name at in->at, which moves behind it. Pointers only go backwards, so there is an end. */
 static void take_name(struct reader *in, struct name *ret)
 {
-	size_t at = in->at, limit = in->at, total = 0;
+	size_t at = in->at, limit = at, total = 0;
 	bool has_jumped = false;
 	*ret = (struct name){.is_writable = true};
 	for (;;) {
