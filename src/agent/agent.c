@@ -332,7 +332,7 @@ static void answer_turn(struct agent *agent, const struct acp_message *message, 
 	                         "inputTokens", (json_int_t)agent->input, "outputTokens",
 	                         (json_int_t)agent->output, "cachedReadTokens",
 	                         (json_int_t)agent->cached, "totalTokens",
-	                         (json_int_t)(agent->input + agent->output))));
+	                         (json_int_t)agent->input + (json_int_t)agent->output)));
 }
 
 static void do_prompt(struct agent *agent, const struct acp_message *message)

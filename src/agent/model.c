@@ -212,7 +212,7 @@ int model_ask(const struct model *model, const json_t *messages, const json_t *t
               struct chat_answer *answer, struct err *err)
 {
 	auto_free char *body = body_of(model, messages, tools);
-	int tries = 0;
+	int tries = 0, pause_ms = PAUSE_MS;
 
 	for (;;) {
 		*err = (struct err){0};
@@ -225,8 +225,9 @@ int model_ask(const struct model *model, const json_t *messages, const json_t *t
 		if (!may_retry(err) || (err->sys != ECANCELED && ++tries == TRIES))
 			return -1;
 		model->on_retry(err, model->ctx);
-		if (err->sys != ECANCELED)
-			(void)poll(&(struct pollfd){.fd = model->watch_fd, .events = POLLIN}, 1,
-			           PAUSE_MS << (tries - 1));
+		if (err->sys == ECANCELED)
+			continue;
+		(void)poll(&(struct pollfd){.fd = model->watch_fd, .events = POLLIN}, 1, pause_ms);
+		pause_ms *= 2;
 	}
 }

@@ -66,7 +66,7 @@ int session_load(struct session *session, const char *id, const char *cwd, struc
 	auto_free char *text = NULL;
 	auto_free char *name = NULL;
 	json_t *messages;
-	size_t len;
+	size_t len = 0;
 	int r;
 
 	if (!id_is_valid(id, "cs"))
