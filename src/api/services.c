@@ -105,10 +105,11 @@ static int decode(const struct call *call, struct service *service, const char *
 	if (is_sealed && !was_sealed && !*ret_value)
 		return err_set(err, ERR_INVALID, "secretValue is needed: there is nothing to seal");
 	/* Whoever may change where it leads must not learn by that what somebody else sealed. */
-	if (is_sealed && was_sealed && !*ret_value && !str_eq(before, service->upstream))
+	if (is_sealed && was_sealed && !*ret_value &&
+	    (!before || !str_eq(before, service->upstream)))
 		return err_set(err, ERR_INVALID,
 		               "secretValue is needed again: what is sealed was given for %.150s",
-		               before);
+		               before ? before : "no upstream");
 	/* The daemon's own files and variables are not for everybody to send somewhere. */
 	if (service->secret && !is_sealed && !call->caller->is_operator)
 		return err_set(err, ERR_FORBIDDEN,

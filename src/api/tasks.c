@@ -74,16 +74,17 @@ int task_of_path(struct call *call, struct task **ret)
 int task_run_of(struct call *call, const struct task *task, const char *id, struct run **ret,
                 struct err *err)
 {
+	const char *wanted = id ? id : task->run.text;
 	char shown[64];
 
-	if (!id && !task->run.text[0])
+	if (!wanted[0])
 		return err_set(err, ERR_NOT_FOUND, "this task has no run yet");
-	if (store_run_get(call->api->store, id ? id : task->run.text, ret, err) < 0)
+	if (store_run_get(call->api->store, wanted, ret, err) < 0)
 		return -1;
 	if (str_eq((*ret)->task.text, task->id.text))
 		return 0;
 	run_freep(ret);
-	str_escape(shown, sizeof(shown), id, strlen(id));
+	str_escape(shown, sizeof(shown), wanted, strlen(wanted));
 	return err_set(err, ERR_NOT_FOUND, "no run '%s' of this task", shown);
 }
 
