@@ -8,7 +8,7 @@ SETUP = meson setup
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .NOTPARALLEL:
-.PHONY: all deps run test test-fast lint fmt bench fault soak fuzz release install clean
+.PHONY: all deps run test test-fast lint fmt bench fault soak fuzz example-multiturn release install clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -34,6 +34,8 @@ fuzz: | deps-test $(BUILD)-fuzz/build.ninja
 	ninja -C $(BUILD)-fuzz tests/fuzz/fuzz_$(T)
 	cd $(BUILD)-fuzz && mkdir -p found-$(T) && tests/fuzz/fuzz_$(T) \
 		-max_total_time=$(FUZZ_SECONDS) found-$(T) $(CURDIR)/tests/fuzz/corpus/$(T)
+example-multiturn: all
+	node examples/multiturn/run.mjs --build $(BUILD)
 release: deps
 	tools/release
 install: all

@@ -97,11 +97,21 @@ static const struct {
 
 /* Of a buffer for the largest message only the pages that are used should cost memory: keepers and
  * inits are many. */
-enum { MAP_BYTES = 64 * 1024 };
+enum { MAP_BYTES = 64 * 1024, PAD_BYTES = 16 * 1024 };
+
+/* Whatever fits into the rest of the heap is taken from there, and zeroed: let there never be room
+ * for such a buffer, neither now (libc has begun with more) nor after something was freed. */
+static void save_memory(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, MAP_BYTES); /* else it grows with what is freed */
+	(void)mallopt(M_TOP_PAD, PAD_BYTES);
+	(void)mallopt(M_TRIM_THRESHOLD, 2 * PAD_BYTES);
+	(void)malloc_trim(0);
+}
 
 int main(int argc, char **argv)
 {
-	(void)mallopt(M_MMAP_THRESHOLD, MAP_BYTES); /* else it grows with what is freed */
+	save_memory();
 	static const struct cli_roles cli = {.serve = serve,
 	                                     .stop = stop,
 	                                     .doctor = doctor,

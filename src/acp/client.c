@@ -39,20 +39,46 @@ static void break_off(struct acp_client *client, const struct err *why)
 	client->ops->broken(client, why, client->ctx);
 }
 
-/* It works where it is, in its sandbox: files and terminals of ours are not offered. */
 void acp_client_start(struct acp_client *client)
 {
 	client->phase = ACP_STARTING;
 	ask(client, "initialize",
 	    json_pack("{s:i, s:{s:{s:b, s:b}, s:b}, s:{s:s, s:s}}", "protocolVersion", ACP_VERSION,
-	              "clientCapabilities", "fs", "readTextFile", 0, "writeTextFile", 0, "terminal",
-	              0, "clientInfo", "name", "cloche", "version", CLOCHE_VERSION));
+	              "clientCapabilities", "fs", "readTextFile", client->has_tools,
+	              "writeTextFile", client->has_tools, "terminal", client->has_tools,
+	              "clientInfo", "name", "cloche", "version", CLOCHE_VERSION));
 }
 
 /* --- the answers that lead from one phase to the next --- */
 
+/* One that would be left out in silence; NULL: none. */
+static const char *unreachable(const struct acp_client *client)
+{
+	json_t *server;
+	size_t i;
+
+	json_array_foreach (client->servers, i, server) {
+		const char *type = acp_text(server, "type");
+
+		if ((str_eq(type, "http") && !client->has_http) ||
+		    (str_eq(type, "sse") && !client->has_sse))
+			return acp_text(server, "name");
+	}
+	return NULL;
+}
+
 static void open_session(struct acp_client *client)
 {
+	const char *left_out = unreachable(client);
+	struct err err = {0};
+
+	if (left_out) {
+		(void)err_set(&err, ERR_PROTOCOL,
+		              "the agent says that it cannot reach the MCP server '%s'",
+		              left_out); /* always -1 */
+		break_off(client, &err);
+		return;
+	}
 	json_t *servers = client->servers ? json_deep_copy(client->servers) : json_array();
 	json_t *params = json_pack("{s:s, s:o}", "cwd", client->cwd, "mcpServers", servers);
 
@@ -70,6 +96,7 @@ static void take_agent(struct acp_client *client, const json_t *result)
 {
 	const json_t *info = json_object_get(result, "agentInfo");
 	const json_t *can = json_object_get(result, "agentCapabilities");
+	const json_t *servers = json_object_get(can, "mcpCapabilities");
 	const char *name = acp_text(info, "name"), *version = acp_text(info, "version");
 	char shown[48], number[16]; /* with a blank between them just what client->agent holds */
 
@@ -77,6 +104,8 @@ static void take_agent(struct acp_client *client, const json_t *result)
 	str_escape(number, sizeof(number), version, strlen(version));
 	(void)snprintf(client->agent, sizeof(client->agent), "%s %s", shown, number);
 	client->can_load = json_is_true(json_object_get(can, "loadSession"));
+	client->has_http = json_is_true(json_object_get(servers, "http"));
+	client->has_sse = json_is_true(json_object_get(servers, "sse"));
 }
 
 static int take_session(struct acp_client *client, const json_t *result, struct err *err)

@@ -59,10 +59,12 @@ struct acp_client {
 	uint64_t next_id;
 	uint64_t awaited; /* the id whose answer ends the phase */
 	char session[ACP_SESSION_MOST];
-	bool can_load;  /* the agent can take up a session again */
-	char agent[64]; /* its own name and version, for people */
+	bool can_load;          /* the agent can take up a session again */
+	bool has_http, has_sse; /* it reaches servers of MCP that way */
+	char agent[64];         /* its own name and version, for people */
 	/* what the session shall be */
 	const char *cwd;       /* not owned */
+	bool has_tools;        /* files and terminals are offered to it */
 	const char *mode;      /* modeId to set where it is offered; NULL: as it is. Not owned */
 	const json_t *servers; /* mcpServers; NULL: none. Not owned */
 };

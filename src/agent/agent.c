@@ -460,6 +460,8 @@ static int parse(int argc, char **argv, struct agent *agent)
 	const struct opt opts[] = {
 		{"model", 0, OPT_STR, &agent->model.name, "NAME", "to ask"},
 		{"url", 0, OPT_STR, &agent->model.url, "URL", "of the model gateway"},
+		{"effort", 0, OPT_STR, &agent->model.effort, "LEVEL",
+	         "how hard the model thinks: minimal, low, medium, high"},
 		{"max-requests", 0, OPT_U64, &agent->limits.requests, "N",
 	         "of the model, in a turn"},
 		{"max-tokens", 0, OPT_U64, &agent->limits.tokens, "N", "of a turn; 0: no limit"},
@@ -472,6 +474,7 @@ static int parse(int argc, char **argv, struct agent *agent)
 	agent->model.name = model && *model ? model : "default";
 	agent->model.url = url && *url ? url : "http://llm.cloche.internal";
 	agent->model.key = getenv("CLOCHE_LLM_KEY");
+	agent->model.effort = getenv("CLOCHE_EFFORT");
 	agent->limits = (struct limits){REQUESTS, 0, CONTEXT};
 	if (argc > 0 && str_eq(argv[0], "--help")) {
 		(void)printf("usage: cloche-agent [options]\n\n"

@@ -99,6 +99,8 @@ static char *body_of(const struct model *model, const json_t *messages, const js
 
 	if (tools)
 		json_object_set(body, "tools", (json_t *)tools);
+	if (model->effort && *model->effort)
+		json_object_set_new(body, "reasoning_effort", json_string(model->effort));
 	text = json_dumps(body, JSON_COMPACT);
 	must(text);
 	json_decref(body);

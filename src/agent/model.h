@@ -10,10 +10,11 @@
 #include "base/err.h"
 
 struct model {
-	const char *url;  /* http://NAME.cloche.internal or http://ADDRESS[:PORT] */
-	const char *name; /* of the model */
-	const char *key;  /* bearer; NULL: none */
-	int watch_fd;     /* see tools.h */
+	const char *url;    /* http://NAME.cloche.internal or http://ADDRESS[:PORT] */
+	const char *name;   /* of the model */
+	const char *key;    /* bearer; NULL: none */
+	const char *effort; /* reasoning_effort; NULL: as the model thinks best */
+	int watch_fd;       /* see tools.h */
 	bool (*is_cancelled)(void *ctx);
 	/* A piece of the answer's text, as it comes. */
 	void (*on_text)(const char *text, size_t len, void *ctx);

@@ -24,9 +24,7 @@ static json_t *encode(struct call *call, const struct agent *agent)
 {
 	bool is_built_in = agent_is_built_in(agent);
 	auto_free char *image = is_built_in ? NULL : image_of(call, agent);
-	const char *packages = agent->packages && *agent->packages && !str_eq(agent->packages, "-")
-	                               ? agent->packages
-	                               : NULL;
+	const char *packages = agent->packages && *agent->packages ? agent->packages : NULL;
 	json_t *object = json_object();
 
 	json_object_set_new(object, "name", encode_text(agent->name));

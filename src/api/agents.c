@@ -3,10 +3,12 @@
 #include "api/call.h"
 #include "api/encode.h"
 #include "api/signature.h"
+#include "api/vouch.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/agent.h"
+#include "model/backend.h"
 #include "model/capability.h"
 #include "model/config.h"
 #include "model/trust.h"
@@ -166,37 +168,6 @@ void handle_trusted_remove(struct call *call)
 
 /* --- looking at a manifest --- */
 
-/* What is known about who made it. *ret_name is the caller's to free. */
-static int judge(struct call *call, const char *manifest, enum trust *ret, char **ret_name,
-                 struct err *err)
-{
-	const char *text = json_string_value(json_object_get(call->body, "signature"));
-	struct trusted_list list = {0};
-	struct signature signature;
-	char key[2 * SIGNATURE_PUBLIC + 1];
-
-	*ret = TRUST_UNSIGNED;
-	*ret_name = NULL;
-	if (!text)
-		return 0;
-	*ret = TRUST_TAMPERED;
-	if (signature_parse(text, &signature, NULL) < 0 ||
-	    !signature_holds(&signature, manifest, strlen(manifest)))
-		return 0;
-	if (store_trusted_list(call->api->store, call->caller->team.text, &list, err) < 0)
-		return -1;
-	*ret = TRUST_UNKNOWN;
-	signature_format_key(signature.public_key, key);
-	for (size_t i = 0; i < list.count && *ret != TRUST_SIGNED; i++) {
-		if (!str_eq(list.items[i].public_key, key))
-			continue;
-		*ret = TRUST_SIGNED;
-		*ret_name = mem_strdup(list.items[i].name);
-	}
-	trusted_list_done(&list);
-	return 0;
-}
-
 static json_t *encode_list(const struct strings *list)
 {
 	json_t *array = json_array();
@@ -222,8 +193,7 @@ static json_t *encode_reach(const struct reach *reach)
 static void put_runtime(struct call *call, json_t *object, const struct agent *agent,
                         enum trust trust)
 {
-	static const char *const have[] = {"native", NULL};
-	struct trust_ask ask = {.trust = trust, .wanted = agent->runtime, .have = have};
+	struct trust_ask ask = {.trust = trust, .wanted = agent->runtime, .have = backend_names()};
 	struct team team = {0};
 	const char *chosen = NULL;
 	struct err err = {0};
@@ -258,19 +228,22 @@ void handle_agent_verify(struct call *call)
 {
 	const char *manifest = json_string_value(json_object_get(call->body, "manifest"));
 	const struct config *config = call->api->config;
-	auto_free char *signed_by = NULL;
+	struct vouched vouched = {0};
 	struct demand demand = {0};
 	struct agent agent = {0};
 	struct err err = {0};
-	enum trust trust;
 
 	if (agent_parse("manifest", manifest, strlen(manifest), &agent, &err) < 0 ||
 	    capability_compile(&agent.capabilities, &config->capabilities, &config->scope_objects,
 	                       &demand, &err) < 0 ||
-	    judge(call, manifest, &trust, &signed_by, &err) < 0)
+	    vouch_judge(call->api, call->caller->team.text, manifest,
+	                json_string_value(json_object_get(call->body, "signature")), &vouched,
+	                &err) < 0)
 		call_fail(call, &err);
 	else
-		call_answer(call, 200, report(call, &agent, &demand, trust, signed_by));
+		call_answer(call, 200,
+		            report(call, &agent, &demand, vouched.trust, vouched.signed_by));
+	vouched_done(&vouched);
 	demand_done(&demand);
 	agent_done(&agent);
 }

@@ -2,6 +2,7 @@
 
 #include "api/authz.h"
 #include "api/call.h"
+#include "api/holds.h"
 #include "api/hub.h"
 #include "api/identify.h"
 #include "api/mcp.h"
@@ -74,6 +75,7 @@ void api_free(struct api *api)
 {
 	if (!api)
 		return;
+	holds_free(api);
 	mcp_free(api->mcp);
 	hub_free(api->hub);
 	identify_free(api->identify);

@@ -55,6 +55,8 @@ void api_free(struct api *api);
 void api_on_request(struct request *request, void *ctx);
 /* The same for a request that somebody inside has for a model. */
 void api_on_model(struct request *request, void *ctx);
+/* The same for git inside: http://git.cloche.internal. */
+void api_on_git(struct request *request, void *ctx);
 void api_on_refuse(struct request *request, enum err_code code, const char *detail, void *ctx);
 /* For store_listen, with the api as ctx: followers of events hear it. */
 void api_on_event(const struct event *event, void *ctx);

@@ -3,6 +3,7 @@
 #include "api/authz.h"
 #include "api/call.h"
 #include "api/encode.h"
+#include "api/holds.h"
 #include "base/str.h"
 #include "model/approval.h"
 #include "store/store.h"
@@ -12,6 +13,12 @@ static json_t *encode(const struct approval *approval)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "id", json_string(approval->id.text));
+	json_object_set_new(object, "kind",
+	                    json_string(approval->title ? "permission" : "network"));
+	json_object_set_new(object, "tool", encode_text(approval->title));
+	json_object_set_new(object, "arguments", json_null());
+	json_object_set_new(object, "caller", json_null());
+	json_object_set_new(object, "run", json_null());
 	json_object_set_new(object, "sandbox", json_string(approval->sandbox.text));
 	json_object_set_new(object, "state", json_string("waiting"));
 	json_object_set_new(object, "proto", encode_text(approval->proto));
@@ -58,6 +65,7 @@ void handle_approval_list(struct call *call)
 		if (is_seen(call, approval))
 			json_array_append_new(items, encode(approval));
 	}
+	holds_list(call, items);
 	call_answer(call, 200, json_pack("{s:o}", "items", items));
 }
 
@@ -109,8 +117,14 @@ void handle_approval_answer(struct call *call)
 	const struct approval *approval;
 	struct err err = {0};
 
-	if (decode(call->body, &answer, &err) < 0 || !(approval = find(call, &err)) ||
-	    check(call, approval, &err) < 0) {
+	if (decode(call->body, &answer, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	if (holds_answer(call, call->params[0], answer.is_allowed, answer.reach == APPROVAL_ONCE) >
+	    0)
+		return;
+	if (!(approval = find(call, &err)) || check(call, approval, &err) < 0) {
 		call_fail(call, &err);
 		return;
 	}

@@ -134,8 +134,9 @@ static json_t *encode_check_result(const struct audit_check *check)
 	if (check->bad_seq)
 		bad = json_pack("{s:I, s:s}", "seq", (json_int_t)check->bad_seq, "what",
 		                check->what);
-	return json_pack("{s:b, s:I, s:s, s:o}", "ok", check->bad_seq == 0, "rows",
-	                 (json_int_t)check->seq, "hash", hash, "bad", bad);
+	return json_pack("{s:b, s:I, s:I, s:s, s:o}", "ok", check->bad_seq == 0, "rows",
+	                 (json_int_t)check->seq, "pruned", (json_int_t)check->pruned, "hash", hash,
+	                 "bad", bad);
 }
 
 static void on_slice(struct loop_timer *timer, void *ctx)
@@ -189,7 +190,7 @@ struct export
 	uint64_t seq;
 	uint8_t hash[AUDIT_HASH];        /* of the last row */
 	crypto_hash_sha256_state digest; /* of all lines: what everybody's tools can do */
-	bool is_signed;
+	bool has_begun, is_signed;
 };
 
 static void put_line(struct export *export, json_t *json, bool is_covered)
@@ -225,12 +226,32 @@ static void put_seal(struct export *export)
 	export->is_signed = true;
 }
 
+/* What was removed before, so that the hashes of the rest begin with something. */
+static int put_anchor(struct export *export, struct err *err)
+{
+	struct audit_anchor anchor;
+	char hash[2 * AUDIT_HASH + 1];
+
+	export->has_begun = true;
+	if (store_audit_anchor(export->api->store, &anchor, err) < 0)
+		return -1;
+	if (anchor.seq == 0)
+		return 0;
+	hex_write(hash, anchor.hash, AUDIT_HASH);
+	put_line(
+		export,
+		json_pack("{s:{s:I, s:s}}", "pruned", "rows", (json_int_t)anchor.seq, "hash", hash),
+		true);
+	return 0;
+}
+
 static int fill(struct export *export, struct err *err)
 {
 	struct audit_filter filter = {.after = export->seq, .limit = SLICE};
 	struct audit_page page = {0};
 
-	if (store_audit_list(export->api->store, &filter, &page, err) < 0)
+	if ((!export->has_begun && put_anchor(export, err) < 0) ||
+	    store_audit_list(export->api->store, &filter, &page, err) < 0)
 		return -1;
 	for (size_t i = 0; i < page.count; i++) {
 		export->seq = page.items[i].seq;

@@ -12,6 +12,7 @@
 #include "base/opt.h"
 #include "base/str.h"
 #include "http/request.h"
+#include "model/backend.h"
 #include "model/config.h"
 #include "model/trust.h"
 #include "store/audit.h"
@@ -209,11 +210,15 @@ static int check_run(struct call *call, const struct sandbox *sandbox, struct er
 {
 	const char *run = strings_value(&sandbox->spec.labels, "cloche/run");
 	auto_(credential_freep) struct credential *token = NULL;
+	struct id guest;
 	struct scopes askable = {0};
 	const char *extra = NULL;
 	struct err none = {0};
 	int r = 0;
 
+	/* A session may work in a sandbox that was not made for it. */
+	if (!run && call->api->tasks && tasks_run_in(call->api->tasks, sandbox->id.text, &guest))
+		run = guest.text;
 	if (!run || call->caller->is_operator || str_eq(run, call->caller->run.text) ||
 	    store_credential_of_run(call->api->store, run, &token, &none) < 0 ||
 	    !credential_is_live(token, io_real_ms()))
@@ -247,10 +252,8 @@ static int check_reach(struct call *call, const struct sandbox *sandbox, struct 
 	return -1;
 }
 
-/* The sandbox of the path, checked. Fills call->sandbox. */
-static int find_sandbox(struct call *call, bool to_change, struct err *err)
+static int find_named(struct call *call, const char *name, bool to_change, struct err *err)
 {
-	const char *name = call->params[0];
 	struct ownership ownership;
 	int r;
 
@@ -271,6 +274,22 @@ static int find_sandbox(struct call *call, bool to_change, struct err *err)
 		call->sandbox = NULL;
 	}
 	return r;
+}
+
+/* The sandbox of the path, checked. Fills call->sandbox. */
+static int find_sandbox(struct call *call, bool to_change, struct err *err)
+{
+	return find_named(call, call->params[0], to_change, err);
+}
+
+int authz_sandbox(struct call *call, const char *name, struct err *err)
+{
+	if (scopes_has(&call->caller->scopes, SCOPE_SANDBOXES_WRITE))
+		return find_named(call, name, true, err);
+	record_denial(call->api, call->request, call->caller, call->route->name, name,
+	              scope_name(SCOPE_SANDBOXES_WRITE));
+	return err_set(err, ERR_FORBIDDEN, "this needs the scope %s, which you do not have",
+	               scope_name(SCOPE_SANDBOXES_WRITE));
 }
 
 static bool is_of_sandbox(const struct route *route)
@@ -385,9 +404,9 @@ int authz_profile(const struct api *api, const struct caller *caller, const char
 static int choose_runtime(struct api *api, const struct caller *caller,
                           const struct profile *profile, struct spec *spec, struct err *err)
 {
-	static const char *const have[] = {"native", NULL};
 	struct team team = {0};
-	struct trust_ask ask = {.trust = TRUST_SIGNED, .wanted = spec->runtime, .have = have};
+	struct trust_ask ask = {
+		.trust = TRUST_SIGNED, .wanted = spec->runtime, .have = backend_names()};
 	const char *chosen = NULL;
 	int r;
 

@@ -44,6 +44,8 @@ int authz_change(struct call *call, const struct ownership *ownership, const cha
                  const char *name, struct err *err) NODISCARD;
 /* Without a word and off the record: for lists. */
 bool authz_sees(const struct call *call, const struct ownership *ownership);
+/* A sandbox that is named in the body and shall be worked in: fills call->sandbox. */
+int authz_sandbox(struct call *call, const char *name, struct err *err) NODISCARD;
 /* What the route makes has this id: call it before the write that makes it. */
 void authz_made(struct call *call, const char *id);
 

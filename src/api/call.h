@@ -42,6 +42,7 @@ struct api {
 	char *listen;              /* where TCP is listened on; NULL: nowhere */
 	const uint8_t *sign_public, *sign_secret;
 	struct mcp *mcp;    /* mcp.h */
+	struct hold *holds; /* holds.h, oldest first */
 	struct call *keyed; /* calls with an Idempotency-Key that are under way */
 };
 

@@ -81,6 +81,10 @@ static int take_mounts(const json_t *list, struct spec *spec, struct err *err)
 	json_array_foreach (list, i, mount) {
 		const json_t *read_only = json_object_get(mount, "readOnly");
 
+		/* Others are the daemon's own to give. */
+		if (!id_is_valid(text_of(mount, "grant"), "gr"))
+			return err_set(err, ERR_INVALID, "mount %zu names no valid grant", i + 1);
+
 		spec_add_mount(spec, text_of(mount, "source"), text_of(mount, "grant"),
 		               text_of(mount, "target"), !read_only || json_is_true(read_only));
 	}

@@ -13,6 +13,7 @@
 #include "model/exec.h"
 #include "model/image.h"
 #include "model/sandbox.h"
+#include "model/task.h"
 #include "wire/record.h"
 
 json_t *encode_text(const char *text)
@@ -322,7 +323,7 @@ json_t *encode_event(const struct event *event)
 {
 	json_t *data = event->data ? json_loads(event->data, 0, NULL) : NULL;
 	json_t *object = json_object();
-	bool is_task = id_is_valid(event->sandbox.text, "tsk");
+	bool is_task = task_is_id(event->sandbox.text);
 	bool is_sandbox = event->sandbox.text[0] && !is_task;
 
 	json_object_set_new(object, "seq", number_of(event->seq));

@@ -8,9 +8,11 @@
  */
 #pragma once
 
+#include "api/engine_forges.h"
 #include "base/base.h"
 #include "base/err.h"
 #include "model/approval.h"
+#include "model/command.h"
 #include "model/environment.h"
 #include "model/exec.h"
 #include "model/host.h"
@@ -25,6 +27,7 @@ struct caller;
 struct engine;
 struct exec_watch;
 struct request;
+struct skill_ops;
 
 typedef void (*engine_on_done)(const struct err *err, void *ctx);
 /* The object is NULL on failure. */
@@ -32,9 +35,11 @@ typedef void (*engine_on_sandbox)(const struct sandbox *sandbox, const struct er
 typedef void (*engine_on_exec)(const struct exec *exec, const struct err *err, void *ctx);
 typedef void (*engine_on_image)(const struct image *image, const struct err *err, void *ctx);
 typedef void (*engine_on_hosts)(const struct host_uses *hosts, const struct err *err, void *ctx);
-/* An HTTP status; 0: err says why there is none. */
-typedef void (*engine_on_status)(int status, const struct err *err, void *ctx);
 typedef void (*engine_on_strings)(const struct strings *list, const struct err *err, void *ctx);
+
+/* result is NULL on failure. */
+typedef void (*engine_on_command)(const struct command_result *result, const struct err *err,
+                                  void *ctx);
 
 struct sandbox_change {
 	const char *name;             /* NULL: as it is; "": none */
@@ -52,12 +57,6 @@ struct network_change {
 	const struct strings *allow; /* NULL: as they are */
 	const struct strings *allow_cidrs;
 	const struct strings *approved;
-};
-
-struct approval_answer {
-	bool is_allowed;
-	enum approval_reach reach; /* of an allowance */
-	const char *by;            /* name of who answers; may be NULL */
 };
 
 struct environment_change {
@@ -197,6 +196,12 @@ struct engine_ops {
 	void (*approval_answer)(struct engine *engine, const char *id,
 	                        const struct approval_answer *answer, engine_on_done on_done,
 	                        void *ctx);
+	/* Asks for somebody who waits inside. *ret_id is its id. ERR_CONFLICT: the sandbox does not
+	 * run; ERR_LIMITED: too many wait. */
+	int (*approval_ask)(struct engine *engine, const struct approval_question *question,
+	                    struct id *ret_id, struct err *err);
+	/* Nobody waits any more. Harmless when it was answered. */
+	void (*approval_withdraw)(struct engine *engine, const char *id);
 	/* Answers the request from a port inside; target is path and query there. */
 	void (*serve_port)(struct engine *engine, const char *sandbox, uint16_t port,
 	                   struct request *request, const char *target);
@@ -204,6 +209,7 @@ struct engine_ops {
 	 * is refused with err, in the form of the API that was meant. */
 	void (*serve_model)(struct engine *engine, struct request *request, const char *target,
 	                    const struct caller *caller, const struct err *err);
+	struct engine_forges forges;
 	/* Those of config.toml, then those of the API, oldest first; NULL after the last. Valid
 	 * until the loop goes on. */
 	const struct provider *(*provider_at)(struct engine *engine, size_t index);
@@ -225,6 +231,14 @@ struct engine_ops {
 	/* Calls it once, with its secret. */
 	void (*service_test)(struct engine *engine, const struct service *service, const char *path,
 	                     engine_on_status on_status, void *ctx);
+	const struct skill_ops *skills; /* skills.h */
+	/* Commands of the manifests, by noun and verb; NULL after the last. Keep a reference. */
+	struct command *(*command_at)(struct engine *engine, size_t index);
+	/* Reads the manifests anew; on failure (ERR_CONFIG) those of before stay. */
+	int (*command_reload)(struct engine *engine, struct err *err);
+	/* ERR_LIMITED, ERR_UNAVAILABLE, ERR_PROTOCOL, ERR_TIMEOUT, ERR_INVALID. */
+	void (*command_call)(struct engine *engine, const struct command_call *call,
+	                     engine_on_command on_result, void *ctx);
 	void (*doctor)(struct engine *engine, engine_on_strings on_checks, void *ctx);
 	/* In the text format of Prometheus; the caller frees it. */
 	char *(*metrics)(struct engine *engine);

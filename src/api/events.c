@@ -15,11 +15,17 @@
 
 /* --- a page --- */
 
-static int after_of(const struct call *call, uint64_t *ret, struct err *err)
+static int after_of(const struct call *call, const char *subject, uint64_t *ret, struct err *err)
 {
 	const char *cursor = call_query(call, "cursor", NULL);
+	uint64_t last = call_query_u64(call, "last", 0), newest = 0;
 
 	*ret = call_query_u64(call, "after", 0);
+	if (subject && call_query(call, "last", NULL)) {
+		if (store_event_last(call->api->store, subject, &newest, err) < 0)
+			return -1;
+		*ret = MAX(*ret, newest > last ? newest - last : 0);
+	}
 	if (cursor && str_to_u64(cursor, ret) < 0)
 		return err_set(err, ERR_INVALID, "'cursor' is not one of ours");
 	return 0;
@@ -38,7 +44,7 @@ static void answer_page(struct call *call, const char *sandbox)
 
 	if (filter.limit > LIMIT_PAGE)
 		(void)err_set(&err, ERR_INVALID, "'limit' can be at most %d", LIMIT_PAGE);
-	if (err.code != ERR_OK || after_of(call, &filter.after, &err) < 0 ||
+	if (err.code != ERR_OK || after_of(call, sandbox, &filter.after, &err) < 0 ||
 	    store_event_list(call->api->store, &filter, &page, &err) < 0) {
 		call_fail(call, &err);
 		return;
@@ -112,7 +118,7 @@ static void answer_stream(struct call *call, const char *sandbox)
 	struct feed *feed;
 	uint64_t after;
 
-	if (after_of(call, &after, &err) < 0 || (last && str_to_u64(last, &after) < 0)) {
+	if (after_of(call, sandbox, &after, &err) < 0 || (last && str_to_u64(last, &after) < 0)) {
 		if (err.code == ERR_OK)
 			(void)err_set(&err, ERR_INVALID,
 			              "Last-Event-ID is a number"); /* always -1 */

@@ -125,6 +125,19 @@ struct identify *identify_new(struct api *api)
 	return identify;
 }
 
+void identify_rescope(struct identify *identify)
+{
+	const struct strings *objects = &identify->api->config->scope_objects;
+
+	caller_unref(identify->local);
+	identify->local = make_operator(objects);
+	for (int role = 0; role < ROLE_COUNT_; role++) {
+		scopes_done(&identify->roles[role]);
+		identify->roles[role] = (struct scopes){0};
+		scopes_of_role((enum role)role, objects, &identify->roles[role]);
+	}
+}
+
 void identify_shut(struct identify *identify)
 {
 	flush_used(identify);

@@ -14,6 +14,8 @@ struct identify;
 struct request;
 
 struct identify *identify_new(struct api *api);
+/* The objects of scopes have changed: what roles and operators have is made anew. */
+void identify_rescope(struct identify *identify);
 /* Stores when keys were last used; the store is still open. */
 void identify_shut(struct identify *identify);
 void identify_free(struct identify *identify);

@@ -10,6 +10,7 @@
 
 #include "api/authz.h"
 #include "api/call.h"
+#include "api/commands.h"
 #include "api/record.h"
 #include "base/io.h"
 #include "base/limits.h"
@@ -22,6 +23,7 @@
 #include "mcp/rpc.h"
 #include "mcp/session.h"
 #include "mcp/tools.h"
+#include "model/command.h"
 #include "model/config.h"
 
 #define METADATA "/.well-known/oauth-protected-resource"
@@ -144,10 +146,9 @@ void handle_resource_metadata_mcp(struct call *call)
 	metadata(call);
 }
 
-static void refuse_tool(struct turn *turn, const struct tool *tool)
+static void refuse_tool(struct turn *turn, const struct tool *tool, const char *scope)
 {
 	const struct route *route = mcp_route(tool);
-	const char *scope = route->scope >= 0 ? scope_name(route->scope) : NULL;
 	struct call *call = turn->call;
 	auto_free char *challenge =
 		mcp_challenge(call->api, call->request, "insufficient_scope", scope);
@@ -358,6 +359,17 @@ static void do_discover(struct turn *turn)
 	                            "io.modelcontextprotocol/serverInfo", server_info()));
 }
 
+static void list_commands(struct call *call, json_t *tools)
+{
+	struct engine *engine = call->api->engine;
+	const struct command *command;
+
+	for (size_t i = 0; (command = engine->ops->command_at(engine, i)); i++) {
+		if (command_may(call, command))
+			json_array_append_new(tools, mcp_describe_command(command));
+	}
+}
+
 static void do_list(struct turn *turn)
 {
 	json_t *tools = json_array();
@@ -375,6 +387,7 @@ static void do_list(struct turn *turn)
 		if (mcp_may(turn->call, tool))
 			json_array_append_new(tools, mcp_describe(tool));
 	}
+	list_commands(turn->call, tools);
 	result = json_pack("{s:o}", "tools", tools);
 	if (turn->era.is_modern)
 		json_object_update_new(
@@ -398,18 +411,36 @@ static void refuse_more(struct rpc_fault *fault)
 	                 "it"); /* always -1 */
 }
 
-static void do_call(struct turn *turn)
+/* The tool that is called, of the table or of a manifest (then *ret_command). name NULL: none. */
+static struct tool find_tool(struct turn *turn, const char *name,
+                             const struct command **ret_command)
 {
-	const char *name = json_string_value(json_object_get(turn->rpc.params, "name"));
+	const struct tool *found = name ? tool_find(name) : NULL;
+	struct tool tool = found ? *found : (struct tool){0};
+
+	*ret_command = NULL;
+	if (name && !found)
+		*ret_command = command_find_tool(turn->call->api, name);
+	if (*ret_command)
+		tool = (struct tool){.name = (*ret_command)->tool,
+		                     .route = "command_call",
+		                     .flags = TOOL_SLOW | TOOL_COMMAND};
+	/* One that a manifest holds back is held where every call of it comes by. */
+	if (found && strings_has(&turn->call->api->config->mcp_asks, name))
+		tool.flags |= TOOL_ASKS | TOOL_SLOW;
+	return tool;
+}
+
+/* False: it was refused. */
+static bool check_call(struct turn *turn, const struct tool *tool, const struct command *command,
+                       const char *name)
+{
 	const json_t *arguments = json_object_get(turn->rpc.params, "arguments");
-	const struct tool *tool = name ? tool_find(name) : NULL;
-	auto_free char *id = json_dumps(turn->rpc.id, JSON_ENCODE_ANY);
-	struct stream *stream;
 	struct rpc_fault fault = {0};
 	char shown[80];
 
-	str_escape(shown, sizeof(shown), name ? name : "", name ? strlen(name) : 0);
-	if (!tool)
+	str_escape(shown, sizeof(shown), name, strlen(name));
+	if (!tool->name)
 		(void)rpc_refuse(&fault, turn->era.is_modern ? 400 : 200, RPC_PARAMS,
 		                 "unknown tool '%s'", shown); /* always -1 */
 	else if (arguments && !json_is_object(arguments))
@@ -419,15 +450,43 @@ static void do_call(struct turn *turn)
 		refuse_more(&fault);
 	if (fault.code) {
 		turn_fail(turn, &fault);
-		return;
+		return false;
 	}
-	if (!mcp_may(turn->call, tool)) {
-		refuse_tool(turn, tool);
+	if (command ? command_may(turn->call, command) : mcp_may(turn->call, tool))
+		return true;
+	refuse_tool(turn, tool,
+	            command                       ? command->scope
+	            : mcp_route(tool)->scope >= 0 ? scope_name(mcp_route(tool)->scope)
+	                                          : NULL);
+	return false;
+}
+
+/* What the tool's route takes. */
+static json_t *arguments_of(const struct turn *turn, const struct command *command)
+{
+	json_t *given = json_object_get(turn->rpc.params, "arguments");
+	json_t *arguments = given ? json_deep_copy(given) : json_object();
+
+	if (!command)
+		return arguments;
+	return json_pack("{s:s, s:s, s:o}", "noun", command->noun, "verb", command->verb,
+	                 "arguments", arguments);
+}
+
+static void do_call(struct turn *turn)
+{
+	const char *name = json_string_value(json_object_get(turn->rpc.params, "name"));
+	const struct command *command = NULL;
+	struct tool tool = find_tool(turn, name, &command);
+	auto_free char *id = NULL;
+	struct stream *stream;
+
+	if (!check_call(turn, &tool, command, name ? name : ""))
 		return;
-	}
+	id = json_dumps(turn->rpc.id, JSON_ENCODE_ANY);
 	stream = stream_new(turn->session, id);
-	mcp_call(turn->call, tool, &turn->rpc, &turn->era, stream);
-	if (wants_stream(turn, tool)) {
+	mcp_call(turn->call, &tool, arguments_of(turn, command), &turn->rpc, &turn->era, stream);
+	if (wants_stream(turn, &tool)) {
 		bool primes =
 			turn->session && strcmp(session_version(turn->session), "2025-11-25") >= 0;
 

@@ -12,6 +12,7 @@
 
 struct api;
 struct call;
+struct command;
 struct era;
 struct request;
 struct route;
@@ -29,11 +30,13 @@ const struct route *mcp_route(const struct tool *tool);
 bool mcp_may(struct call *call, const struct tool *tool);
 /* What tools/list says of a tool. */
 json_t *mcp_describe(const struct tool *tool);
+/* … and of a command of a manifest. */
+json_t *mcp_describe_command(const struct command *command);
 
 /* --- mcp_call.c --- */
 /* Calls a tool; the answer comes on the stream, which then ends. Whatever goes wrong with the call
- * is part of the answer. */
-void mcp_call(struct call *call, const struct tool *tool, const struct rpc *rpc,
+ * is part of the answer. The arguments (taken) are those of the tool's route. */
+void mcp_call(struct call *call, const struct tool *tool, json_t *arguments, const struct rpc *rpc,
               const struct era *era, struct stream *stream);
 
 /* --- for whoever refuses a caller of /mcp --- */

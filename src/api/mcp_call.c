@@ -8,6 +8,7 @@
 #include <sodium.h>
 
 #include "api/call.h"
+#include "api/holds.h"
 #include "api/hub.h"
 #include "api/mcp.h"
 #include "base/limits.h"
@@ -22,6 +23,7 @@
 #include "mcp/rpc.h"
 #include "mcp/session.h"
 #include "mcp/tools.h"
+#include "model/config.h"
 
 enum {
 	ANSWER_MAX = 160 * 1024,
@@ -33,10 +35,30 @@ enum {
 	PAIRS = 24,
 };
 
+/* One request to be made; names and values are owned. */
+struct ask {
+	char *path;
+	struct virtual_pair query[PAIRS];
+	size_t query_count;
+	json_t *body;
+	uint8_t *bytes; /* in place of the body */
+	size_t len;
+};
+
+/* A call that waits for a person: what is asked once it is allowed. */
+struct held {
+	struct hold *hold; /* NULL: none */
+	struct request *from;
+	const char *method;
+	struct ask ask;
+	unsigned wait_s;
+};
+
 struct exchange {
 	struct api *api;
 	struct caller *caller;
-	const struct tool *tool;
+	unsigned flags; /* of the tool */
+	struct held held;
 	bool is_modern;
 	json_t *id;
 	json_t *token; /* of progress; NULL: nobody wants to hear */
@@ -47,16 +69,6 @@ struct exchange {
 	unsigned progress;
 	struct loop_timer beat;
 	char *shown; /* what an answer that is no JSON is called */
-};
-
-/* One request to be made; names and values are owned. */
-struct ask {
-	char *path;
-	struct virtual_pair query[PAIRS];
-	size_t query_count;
-	json_t *body;
-	uint8_t *bytes; /* in place of the body */
-	size_t len;
 };
 
 static void ask_done(struct ask *ask)
@@ -109,6 +121,8 @@ static void end(struct exchange *exchange)
 	caller_unref(exchange->caller);
 	json_decref(exchange->id);
 	json_decref(exchange->token);
+	ask_done(&exchange->held.ask);
+	request_unref(exchange->held.from);
 	mem_freep(&exchange->shown);
 	mem_freep(&exchange);
 	stream_end(stream);
@@ -230,6 +244,21 @@ static json_t *content_of(const struct exchange *exchange, const struct virtual_
 	return content;
 }
 
+/* Of a command: what it said, as text, and all of it besides. */
+static void answer_command(struct exchange *exchange, json_t *document)
+{
+	const char *output = json_string_value(json_object_get(document, "output"));
+	const char *errors = json_string_value(json_object_get(document, "errors"));
+	bool ok = json_is_true(json_object_get(document, "ok"));
+	json_t *content = json_array();
+
+	if (output && (*output || !errors || !*errors))
+		json_array_append_new(content, text_content(output, strlen(output)));
+	if (errors && *errors)
+		json_array_append_new(content, text_content(errors, strlen(errors)));
+	end_with(exchange, tool_result(exchange, content, document, !ok));
+}
+
 static void answer_with(struct exchange *exchange, const struct virtual_answer *answer)
 {
 	json_t *document = strstr(answer->type, "json")
@@ -242,6 +271,11 @@ static void answer_with(struct exchange *exchange, const struct virtual_answer *
 	if (!json_is_object(document)) {
 		json_decref(document);
 		document = NULL;
+	}
+	if (exchange->flags & TOOL_COMMAND && document && answer->status == 200) {
+		json_decref(content);
+		answer_command(exchange, document);
+		return;
 	}
 	result = tool_result(exchange, content, document, answer->status >= 400);
 	size = json_dumpb(result, NULL, 0, JSON_COMPACT);
@@ -324,7 +358,8 @@ static void ask(struct exchange *exchange, struct request *from, const char *met
 	add_header(headers, &wish.header_count, "Authorization",
 	           request_header(from, "Authorization"));
 	add_header(headers, &wish.header_count, "Cloche-Team", request_header(from, "Cloche-Team"));
-	add_header(headers, &wish.header_count, "Prefer", wait_s > 0 ? prefer : NULL);
+	add_header(headers, &wish.header_count, "Prefer",
+	           wait_s > 0 || exchange->flags & TOOL_AWAITS ? prefer : NULL);
 	exchange->asked = request_ref(
 		virtual_ask(from, &wish, on_answer, exchange, api_on_request, exchange->api));
 }
@@ -413,13 +448,13 @@ static int take_wait(struct exchange *exchange, json_t *arguments, struct err *e
 	const json_t *wait = json_object_get(arguments, "waitSeconds");
 	json_int_t most = TOOL_WAIT_MOST_S;
 
-	if (!(exchange->tool->flags & (TOOL_WAITS | TOOL_AWAITS)))
+	if (!(exchange->flags & (TOOL_WAITS | TOOL_AWAITS)))
 		return 0;
 	if (wait && (!json_is_integer(wait) || json_integer_value(wait) < 0 ||
 	             json_integer_value(wait) > most))
 		return err_set(err, ERR_INVALID, "'waitSeconds' is a whole number up to %d",
 		               TOOL_WAIT_MOST_S);
-	exchange->wait_s = exchange->tool->flags & TOOL_AWAITS ? TOOL_WAIT_MOST_S : 0;
+	exchange->wait_s = exchange->flags & TOOL_AWAITS ? TOOL_WAIT_MOST_S : 0;
 	if (wait)
 		exchange->wait_s = (unsigned)json_integer_value(wait);
 	json_object_del(arguments, "waitSeconds");
@@ -431,10 +466,11 @@ static int make_ask(struct exchange *exchange, const struct route *route, json_t
 {
 	if (take_wait(exchange, arguments, err) < 0)
 		return -1;
-	if (exchange->tool->flags & TOOL_AWAITS) {
+	if (exchange->flags & TOOL_AWAITS) {
 		const char *task = json_string_value(json_object_get(arguments, "task"));
+		const char *session = json_string_value(json_object_get(arguments, "session"));
 
-		follow(exchange, task ? task : "");
+		follow(exchange, task ? task : session ? session : "");
 	}
 	if (fill_path(route, arguments, &ask->path, err) < 0)
 		return -1;
@@ -452,25 +488,62 @@ static void on_cancel(struct stream *stream, void *ctx)
 {
 	struct exchange *exchange = ctx;
 
-	if (exchange->asked)
+	if (exchange->held.hold) {
+		hold_drop(take_ptr(exchange->held.hold));
+		end(exchange);
+	} else if (exchange->asked) {
 		virtual_abandon(exchange->asked);
+	}
 }
 
-void mcp_call(struct call *call, const struct tool *tool, const struct rpc *rpc,
+/* --- a person's word --- */
+
+static void on_held(const struct err *err, void *ctx)
+{
+	struct exchange *exchange = ctx;
+	struct held *held = &exchange->held;
+
+	held->hold = NULL;
+	if (err->code != ERR_OK)
+		end_failed(exchange, err->msg);
+	else if (request_is_gone(held->from))
+		end_failed(exchange, "the connection broke while the call waited: call again");
+	else
+		ask(exchange, held->from, held->method, &held->ask, held->wait_s);
+}
+
+/* Takes the wish. */
+static void hold_back(struct exchange *exchange, struct call *call, const struct hold_wish *wish,
+                      struct ask *asked)
+{
+	struct err err = {0};
+
+	exchange->held.from = request_ref(call->request);
+	exchange->held.ask = *asked;
+	*asked = (struct ask){0};
+	exchange->held.hold = hold_new(call->api, call->caller, wish, on_held, exchange, &err);
+	if (!exchange->held.hold)
+		end_failed(exchange, err.msg);
+	else
+		progress(exchange, "waits for a person");
+}
+
+void mcp_call(struct call *call, const struct tool *tool, json_t *arguments, const struct rpc *rpc,
               const struct era *era, struct stream *stream)
 {
 	const struct route *route = mcp_route(tool);
-	json_t *arguments = json_deep_copy(json_object_get(rpc->params, "arguments"));
 	const json_t *meta = json_object_get(rpc->params, "_meta");
 	json_t *token = json_object_get(meta, "progressToken");
 	struct exchange *exchange = mem_new(struct exchange);
+	struct hold_wish hold = {tool->name, json_object_get(rpc->params, "arguments"),
+	                         call->api->config->mcp_ask_ms};
 	struct ask wish = {0};
 	struct err err = {0};
 	unsigned now_s;
 
 	exchange->api = call->api;
 	exchange->caller = caller_ref(call->caller);
-	exchange->tool = tool;
+	exchange->flags = tool->flags;
 	exchange->is_modern = era->is_modern;
 	exchange->id = json_deep_copy(rpc->id);
 	exchange->token =
@@ -478,8 +551,6 @@ void mcp_call(struct call *call, const struct tool *tool, const struct rpc *rpc,
 	exchange->stream = stream_ref(stream);
 	stream->on_cancel = on_cancel;
 	stream->maker = exchange;
-	if (!arguments)
-		arguments = json_object();
 	if (exchange->token)
 		loop_timer_in(call->api->loop, &exchange->beat, BEAT_MS, on_beat, exchange);
 	if (make_ask(exchange, route, arguments, &wish, &err) < 0) {
@@ -491,7 +562,12 @@ void mcp_call(struct call *call, const struct tool *tool, const struct rpc *rpc,
 			exchange->wait_s = 0;
 		if (tool->flags & TOOL_WAITS)
 			progress(exchange, "accepted");
-		ask(exchange, call->request, route_method_name(route->method), &wish, now_s);
+		exchange->held.method = route_method_name(route->method);
+		exchange->held.wait_s = now_s;
+		if (tool->flags & TOOL_ASKS)
+			hold_back(exchange, call, &hold, &wish);
+		else
+			ask(exchange, call->request, exchange->held.method, &wish, now_s);
 	}
 	ask_done(&wish);
 	json_decref(arguments);

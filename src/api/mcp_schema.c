@@ -1,10 +1,12 @@
 #include "api/call.h"
+#include "api/commands.h"
 #include "api/delegate.h"
 #include "api/mcp.h"
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
 #include "mcp/tools.h"
+#include "model/command.h"
 #include "model/rights.h"
 
 #define REFERENCE "#/components/schemas/"
@@ -157,6 +159,18 @@ json_t *mcp_describe(const struct tool *tool)
 		tool->about, "inputSchema", input_schema(tool, route), "annotations",
 		"readOnlyHint", reads, "destructiveHint", (tool->flags & TOOL_LOSES) != 0,
 		"idempotentHint", reads || route->method == ROUTE_PUT, "openWorldHint", !reads);
+
+	must(result);
+	return result;
+}
+
+json_t *mcp_describe_command(const struct command *command)
+{
+	bool reads = str_has_suffix(command->scope, ":read");
+	json_t *result = json_pack("{s:s, s:s, s:o, s:{s:b, s:b, s:b}}", "name", command->tool,
+	                           "description", command->about, "inputSchema",
+	                           command_schema(command), "annotations", "readOnlyHint", reads,
+	                           "destructiveHint", 0, "openWorldHint", 1);
 
 	must(result);
 	return result;

@@ -3,20 +3,25 @@
 #include "api/call.h"
 #include "api/flood.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "http/request.h"
 #include "model/access.h"
+#include "model/config.h"
 #include "store/audit.h"
 
 /* Most changes write within this time, and take the row along. */
 enum { FLUSH_MS = 50, PATIENCE_MS = 5000, SWEEP_MS = 1000 };
+/* Old rows go in pieces that hold nobody up, as often as their age makes sense. */
+enum { PRUNE_ROWS = 2000, PRUNE_LEAST_MS = 1000, PRUNE_MOST_MS = 3600 * 1000 };
 
 struct record {
 	struct api *api;
 	struct flood *flood;
 	struct loop_timer flush;
 	struct loop_timer sweep;
+	struct loop_timer prune;
 	bool is_flushing, is_sweeping; /* the timers are armed */
 };
 
@@ -61,12 +66,57 @@ static void arm(struct record *record)
 	}
 }
 
+/* --- old rows --- */
+
+/* That rows were removed is on record itself, with their numbers. */
+static void record_prune(struct record *record, const struct audit_span *span)
+{
+	auto_free char *object = mem_printf("%llu-%llu", (unsigned long long)span->first,
+	                                    (unsigned long long)span->last);
+	struct audit_row row = {
+		.time_ms = io_real_ms(),
+		.source = (char *)(uintptr_t) "cloched",
+		.action = (char *)(uintptr_t) "audit_prune",
+		.object = object,
+		.rule = (char *)(uintptr_t) "[audit] keep",
+		.count = 1,
+	};
+
+	store_audit(record->api->store, &row);
+}
+
+static void on_prune(struct loop_timer *timer, void *ctx)
+{
+	struct record *record = ctx;
+	struct store *store = record->api->store;
+	uint64_t keep = record->api->config->audit_keep_ms;
+	uint64_t wait = MIN(MAX(keep / 10, (uint64_t)PRUNE_LEAST_MS), (uint64_t)PRUNE_MOST_MS);
+	uint64_t now = io_real_ms();
+	struct audit_span span = {0};
+	struct store_write *write;
+	struct err err = {0};
+
+	if (now > keep && store_audit_old(store, now - keep, PRUNE_ROWS, &span, &err) < 0)
+		log_warn("old rows of the audit stay", LOG_STR("why", err.msg));
+	if (span.last > 0) {
+		record_prune(record, &span);
+		write = store_write_new(store);
+		store_prune_audit(write, &span);
+		store_write_submit(write, NULL, NULL);
+	}
+	if (span.last > 0 && span.last - span.first + 1 >= PRUNE_ROWS)
+		wait = PRUNE_LEAST_MS;
+	loop_timer_in(record->api->loop, &record->prune, wait, on_prune, record);
+}
+
 struct record *record_new(struct api *api)
 {
 	struct record *record = mem_new(struct record);
 
 	record->api = api;
 	record->flood = flood_new();
+	if (api->config->audit_keep_ms > 0)
+		loop_timer_in(api->loop, &record->prune, PRUNE_LEAST_MS, on_prune, record);
 	return record;
 }
 
@@ -75,6 +125,7 @@ void record_shut(struct record *record)
 	flood_sweep(record->flood, io_boot_ms(), true, on_summary, record);
 	loop_timer_stop(&record->flush);
 	loop_timer_stop(&record->sweep);
+	loop_timer_stop(&record->prune);
 }
 
 void record_free(struct record *record)
@@ -83,6 +134,7 @@ void record_free(struct record *record)
 		return;
 	loop_timer_stop(&record->flush);
 	loop_timer_stop(&record->sweep);
+	loop_timer_stop(&record->prune);
 	flood_free(record->flood);
 	mem_freep(&record);
 }

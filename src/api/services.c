@@ -24,7 +24,19 @@ static json_t *list_of(const struct strings *list)
 	return items;
 }
 
-static json_t *encode(const struct service *service)
+static json_t *encode_use(const struct call *call, const struct service *service)
+{
+	struct service_use use;
+
+	/* A store that cannot be read says so elsewhere. */
+	if (store_service_use(call->api->store, service, &use, &(struct err){0}) < 0)
+		use = (struct service_use){0};
+	return json_pack("{s:I, s:I, s:I, s:I, s:o}", "calls", (json_int_t)use.calls, "denied",
+	                 (json_int_t)use.denied, "sentBytes", (json_int_t)use.sent, "receivedBytes",
+	                 (json_int_t)use.received, "lastUsedAt", encode_time(use.last_ms));
+}
+
+static json_t *encode(const struct call *call, const struct service *service)
 {
 	json_t *object = json_object();
 	auto_free char *url = mem_printf("http://%s.cloche.internal", service->name);
@@ -50,6 +62,7 @@ static json_t *encode(const struct service *service)
 	json_object_set_new(object, "team", encode_text(service->team));
 	json_object_set_new(object, "createdAt", encode_time(service->created_ms));
 	json_object_set_new(object, "updatedAt", encode_time(service->updated_ms));
+	json_object_set_new(object, "meter", encode_use(call, service));
 	return object;
 }
 
@@ -141,7 +154,7 @@ void handle_service_list(struct call *call)
 		struct ownership whose = service_ownership(config->services[i]);
 
 		if (access_to(caller, &whose) != ACCESS_HIDDEN)
-			json_array_append_new(items, encode(config->services[i]));
+			json_array_append_new(items, encode(call, config->services[i]));
 	}
 	for (size_t i = 0; i < page.count; i++) {
 		struct ownership whose = service_ownership(page.items[i]);
@@ -149,7 +162,7 @@ void handle_service_list(struct call *call)
 		/* The operator's file hides one of the same name. */
 		if (access_to(caller, &whose) != ACCESS_HIDDEN &&
 		    !config_service(config, page.items[i]->name))
-			json_array_append_new(items, encode(page.items[i]));
+			json_array_append_new(items, encode(call, page.items[i]));
 	}
 	call_answer(call, 200, encode_page(items, page.next_cursor));
 	service_page_done(&page);
@@ -184,7 +197,7 @@ void handle_service_info(struct call *call)
 	auto_(service_freep) struct service *service = NULL;
 
 	if (find_for(call, false, &service) == 0)
-		call_answer(call, 200, encode(service));
+		call_answer(call, 200, encode(call, service));
 }
 
 struct saving {
@@ -199,7 +212,8 @@ static void on_saved(const struct err *err, void *ctx)
 	if (err->code != ERR_OK)
 		call_fail(saving->call, err);
 	else if (saving->service)
-		call_answer(saving->call, saving->call->route->status, encode(saving->service));
+		call_answer(saving->call, saving->call->route->status,
+		            encode(saving->call, saving->service));
 	else
 		call_answer_empty(saving->call);
 	service_free(saving->service);

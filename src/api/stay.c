@@ -108,7 +108,7 @@ static int begin(struct stay *stay, const char *text, size_t len, struct err *er
 	if (r == 0)
 		r = decode_exec(wish, &stay->sandbox->id, &stay->sandbox->spec, &decoded, err);
 	json_decref(wish);
-	if (r < 0)
+	if (r != 0)
 		return -1;
 	start(stay, &decoded);
 	decode_exec_done(&decoded);

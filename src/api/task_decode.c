@@ -9,11 +9,14 @@
 #include "api/authz.h"
 #include "api/decode.h"
 #include "api/delegate.h"
+#include "api/repository.h"
 #include "api/tasks.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/opt.h"
 #include "base/str.h"
+#include "model/backend.h"
 #include "model/capability.h"
 #include "model/config.h"
 #include "model/entry.h"
@@ -24,8 +27,10 @@
 #include "store/resume.h"
 #include "store/task.h"
 #include "task/agent.h"
+#include "task/servers.h"
+#include "task/sessions.h"
 
-enum { INPUTS_MOST = 64, TIMEOUT_LEAST_MS = 100, MODEL_MOST = 128 };
+enum { INPUTS_MOST = 64, TIMEOUT_LEAST_MS = 100, MODEL_MOST = 128, AGENTS_NEAR = 80 };
 #define MODEL_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@"
 #define BUDGET_MOST 1e6 /* dollars */
 
@@ -45,39 +50,26 @@ static bool is_given(const json_t *body, const char *name)
 
 static int check_possible(const json_t *body, const struct agent *agent, struct err *err)
 {
-	static const char *const of_model[] = {"model", "reasoningEffort", "mcpServers", "skills"};
-	static const char *const not_yet[] = {"reasoningEffort", "mcpServers", "skills"};
-	static const char *const of_repository[] = {"branch", "createPr"};
+	static const char *const of_model[] = {"model", "reasoningEffort", "mcpServers"};
+	const char *effort = text_of(body, "reasoningEffort");
 
-	for (size_t i = 0; i < ARRAY_LEN(of_repository); i++) {
-		const json_t *value = json_object_get(body, of_repository[i]);
-
-		if (is_given(body, of_repository[i]) && !json_is_false(value) &&
-		    !is_given(body, "repository"))
-			return err_set(err, ERR_INVALID, "'%s' needs a repository",
-			               of_repository[i]);
-	}
 	for (size_t i = 0; i < ARRAY_LEN(of_model); i++) {
 		if (is_given(body, of_model[i]) && !agent->has_model)
 			return err_set(err, ERR_INVALID, "'%s': the agent '%s' has no model",
 			               of_model[i], agent->name);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(not_yet); i++) {
-		if (is_given(body, not_yet[i]))
-			return err_set(err, ERR_UNSUPPORTED,
-			               "'%s': this version does not pass it on", not_yet[i]);
-	}
-	return 0;
-}
-
-/* What a repository is fetched through is configured by the operator. */
-static int check_repository(const json_t *body, struct err *err)
-{
-	if (!is_given(body, "repository"))
+	if (effort && !agent_is_effort(effort))
+		return err_set(err, ERR_INVALID,
+		               "'reasoningEffort' is minimal, low, medium or high");
+	if (effort && !agent_has_effort(agent))
+		return err_set(err, ERR_INVALID, "'reasoningEffort': the agent '%s' cannot be told",
+		               agent->name);
+	if (!is_given(body, "mcpServers"))
 		return 0;
-	return err_set(err, ERR_INVALID,
-	               "'repository': no forge is configured on this server; let the instruction "
-	               "clone it, in an environment that reaches it");
+	if (!agent_takes_servers(agent))
+		return err_set(err, ERR_INVALID, "'mcpServers': the agent '%s' takes none",
+		               agent->name);
+	return servers_parse(json_object_get(body, "mcpServers"), NULL, err);
 }
 
 /* As it will be read when the result is there: what fails then should not have been accepted. */
@@ -95,21 +87,34 @@ static int check_schema(const json_t *body, struct err *err)
 	return 0;
 }
 
-static int check_mode(const json_t *body, const struct agent *agent, struct err *err)
+static bool is_session(const struct call *call)
 {
-	const char *mode = text_of(body, "mode");
+	return call->route->scope == SCOPE_SESSIONS_WRITE;
+}
+
+static int check_mode(const struct call *call, const struct agent *agent, struct err *err)
+{
+	const char *mode = text_of(call->body, "mode");
 
 	if (!mode || str_eq(mode, "background"))
 		return 0;
 	if (!str_eq(mode, "interactive"))
 		return err_set(err, ERR_INVALID, "'mode' is background or interactive");
-	return err_set(err, ERR_INVALID, "'mode': the agent '%s' takes no messages while it works",
-	               agent->name);
+	if (agent->protocol == AGENT_PLAIN && !is_session(call))
+		return 0; /* after its instruction it takes commands from whoever attaches */
+	if (agent->protocol != AGENT_ACP)
+		return err_set(err, ERR_INVALID,
+		               "'%s': the agent '%s' takes no messages while it works",
+		               is_session(call) ? "agent" : "mode", agent->name);
+	if (is_session(call))
+		return 0;
+	return err_set(err, ERR_INVALID,
+	               "'mode': a task that takes messages is a session: POST /sessions");
 }
 
 static int check_talk(const json_t *body, const struct agent *agent, struct err *err)
 {
-	static const char *const policies[] = {"allow", "deny"};
+	static const char *const policies[] = {"allow", "deny", "ask"};
 	const char *policy = text_of(body, "permissions");
 	const char *model = text_of(body, "model");
 
@@ -125,19 +130,25 @@ static int check_talk(const json_t *body, const struct agent *agent, struct err 
 		if (str_eq(policy, policies[i]))
 			return 0;
 	}
-	return policy ? err_set(err, ERR_INVALID, "'permissions' is allow or deny") : 0;
+	return policy ? err_set(err, ERR_INVALID, "'permissions' is allow, deny or ask") : 0;
 }
 
 static int find_agent(const struct config *config, const json_t *body, struct agent *ret,
                       struct err *err)
 {
 	const char *name = text_of(body, "agent");
+	const char *names[AGENTS_NEAR + 1] = {0};
 	char known[200];
+	const char *near;
 
 	if (agent_find(config, name ? name : "shell", ret))
 		return 0;
+	for (size_t i = 0; i < AGENTS_NEAR && agent_at(config, i, ret); i++)
+		names[i] = ret->name;
+	near = opt_nearest(name, names);
 	agent_names(config, known, sizeof(known));
-	return err_set(err, ERR_INVALID, "'agent' is one of: %s", known);
+	return err_set(err, ERR_INVALID, "'agent' is one of: %s%s%s%s", known,
+	               near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
 /* --- texts --- */
@@ -247,18 +258,41 @@ static int take_owner(struct call *call, struct task *task, struct err *err)
 
 /* --- numbers --- */
 
-static int take_timeouts(const json_t *body, const struct config *config, struct run *run,
+/* Somebody talks to it: it has the times of a session. */
+static bool is_interactive(const struct call *call, const struct task *task)
+{
+	json_t *choices = json_loads(task->choices, 0, NULL);
+	bool is = is_session(call) || task_is_interactive(choices);
+
+	json_decref(choices);
+	return is;
+}
+
+/* What a run has that does not say. */
+static void default_timeouts(const struct call *call, const struct task *task, struct run *run)
+{
+	const struct config *config = call->api->config;
+	bool is = is_interactive(call, task);
+
+	run->timeout_ms = is ? config->sessions.timeout_ms : config->tasks.timeout_ms;
+	run->idle_ms = is ? config->sessions.idle_ms : 0;
+}
+
+static int take_timeouts(const struct call *call, const struct task *task, struct run *run,
                          struct err *err)
 {
-	const json_t *timeout = json_object_get(body, "timeout");
-	const json_t *idle = json_object_get(body, "idleTimeout");
-	uint64_t most = config->tasks.timeout_max_ms;
+	const struct config *config = call->api->config;
+	const json_t *timeout = json_object_get(call->body, "timeout");
+	const json_t *idle = json_object_get(call->body, "idleTimeout");
+	bool is_long = is_interactive(call, task);
+	uint64_t most = is_long ? config->sessions.timeout_ms : config->tasks.timeout_max_ms;
 
 	if (timeout && schema_ms(timeout, "timeout", &run->timeout_ms, err) < 0)
 		return -1;
 	if (run->timeout_ms < TIMEOUT_LEAST_MS || run->timeout_ms > most)
-		return err_set(err, ERR_INVALID, "'timeout' is %d to %llu ms ([tasks] timeout_max)",
-		               TIMEOUT_LEAST_MS, (unsigned long long)most);
+		return err_set(err, ERR_INVALID, "'timeout' is %d to %llu ms (%s)",
+		               TIMEOUT_LEAST_MS, (unsigned long long)most,
+		               is_long ? "[sessions] timeout" : "[tasks] timeout_max");
 	if (idle && json_is_null(idle))
 		run->idle_ms = 0;
 	else if (idle && schema_ms(idle, "idleTimeout", &run->idle_ms, err) < 0)
@@ -305,20 +339,6 @@ static const struct {
                   {"limits", "limits"},
                   {"env", "env"}};
 
-/* Public names to those of the runtimes: the only place that knows both. */
-static int runtime_of(const char *name, const char **ret, struct err *err)
-{
-	static const char *const known[] = {"native"};
-
-	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		if (str_eq(known[i], name)) {
-			*ret = known[i];
-			return 0;
-		}
-	}
-	return err_set(err, ERR_INVALID, "'sandboxRuntime' is null or one of: native");
-}
-
 static int check_environment(struct call *call, const char *name, struct err *err)
 {
 	auto_(environment_freep) struct environment *environment = NULL;
@@ -332,11 +352,26 @@ static int check_environment(struct call *call, const char *name, struct err *er
 	return authz_look(call, &whose, "environment", name, err);
 }
 
+/* Who says what is needed in words need not say where that is. */
+static void name_network(const json_t *body, json_t *wish)
+{
+	auto_free char *name = NULL;
+	struct strings words = {0};
+
+	if (!is_given(body, "capabilities") || is_given(body, "environment"))
+		return;
+	decode_list(body, "capabilities", &words);
+	name = capability_network_name(&words);
+	json_object_set_new(wish, "network", json_string(name));
+	strings_done(&words);
+}
+
 /* A SandboxRequest of what the task says about its sandbox. */
 static int wish_of_body(const json_t *body, json_t **ret, struct err *err)
 {
 	const char *runtime = text_of(body, "sandboxRuntime");
 	json_t *wish = json_object();
+	enum backend backend;
 
 	for (size_t i = 0; i < ARRAY_LEN(of_sandbox); i++) {
 		json_t *value = json_object_get(body, of_sandbox[i].from);
@@ -345,10 +380,11 @@ static int wish_of_body(const json_t *body, json_t **ret, struct err *err)
 			json_object_set(wish, of_sandbox[i].to, value);
 	}
 	*ret = wish;
-	if (runtime && runtime_of(runtime, &runtime, err) < 0)
+	if (runtime && backend_of("'sandboxRuntime'", runtime, &backend, err) < 0)
 		return -1;
 	if (runtime)
 		json_object_set_new(wish, "runtime", json_string(runtime));
+	name_network(body, wish);
 	return 0;
 }
 
@@ -370,10 +406,42 @@ static int check_same(const json_t *wish, const json_t *before, struct err *err)
 	return 0;
 }
 
+/* It works in a sandbox that is there: what its own would be made from is what that one is. */
+static int take_guest(struct call *call, json_t *wish, struct err *err)
+{
+	const char *name = text_of(call->body, "guest");
+	const struct spec *spec;
+	struct id session;
+
+	if (!name)
+		return 0;
+	if (json_object_size(wish) > 0 || is_given(call->body, "resumeFrom"))
+		return err_set(err, ERR_INVALID,
+		               "'sandbox': it is as it is: leave out profile, environment, "
+		               "extraDomains, limits, env, sandboxRuntime and resumeFrom");
+	if (authz_sandbox(call, name, err) < 0)
+		return -1;
+	spec = &call->sandbox->spec;
+	if (call->sandbox->state != SANDBOX_RUNNING)
+		return err_set(err, ERR_CONFLICT, "'sandbox': it does not run");
+	if (strings_value(&spec->labels, "cloche/run"))
+		return err_set(err, ERR_CONFLICT, "'sandbox': it belongs to a run");
+	if (sessions_in(call->api->tasks, call->sandbox->id.text, &session))
+		return err_set(err, ERR_CONFLICT, "'sandbox': session %s works in it",
+		               session.text);
+	json_object_set_new(call->body, "guest", json_string(call->sandbox->id.text));
+	json_object_set_new(wish, "profile", json_string(spec->profile));
+	json_object_set_new(wish, "network", json_string(spec->network));
+	return 0;
+}
+
 static int make_wish(struct call *call, const struct task *before, json_t **ret, struct err *err)
 {
 	struct spec spec;
 	int r = wish_of_body(call->body, ret, err);
+
+	if (r == 0)
+		r = take_guest(call, *ret, err);
 
 	if (r == 0 && before) {
 		json_t *choices = json_loads(before->choices, 0, NULL);
@@ -455,8 +523,9 @@ static int take_choices(struct call *call, const struct task *before, struct tas
 {
 	static const char *const kept[] = {"inputs",      "context",      "interactionOrigin",
 	                                   "mode",        "capabilities", "model",
-	                                   "permissions", "repository",   "branch",
-	                                   "createPr",    "outputSchema"};
+	                                   "permissions", "outputSchema", "scopes",
+	                                   "mcpServers",  "skills",       "manifest",
+	                                   "guest",       "begins",       "reasoningEffort"};
 	json_t *choices = json_object();
 	json_t *wish = NULL;
 	int r = make_wish(call, before, &wish, err);
@@ -468,109 +537,16 @@ static int take_choices(struct call *call, const struct task *before, struct tas
 		if (value && !json_is_null(value))
 			json_object_set(choices, kept[i], value);
 	}
-	if (is_given(call->body, "repository") && !is_given(call->body, "createPr"))
-		json_object_set_new(choices, "createPr", json_true());
+	if (r == 0) {
+		json_t *old = before ? json_loads(before->choices, 0, NULL) : NULL;
+
+		r = repository_take(call, task, old, choices, err);
+		json_decref(old);
+	}
 	if (r == 0)
 		r = check_inputs(json_object_get(choices, "inputs"), err);
 	task->choices = json_dumps(choices, JSON_COMPACT);
 	json_decref(choices);
-	return r;
-}
-
-/* --- what its credential may do --- */
-
-static int make_wish_of_rights(struct call *call, const struct run *run, struct demand *demand,
-                               struct scopes *scopes, struct wish *ret, struct err *err)
-{
-	const struct config *config = call->api->config;
-	const json_t *body = call->body;
-	struct strings list = {0};
-	int r = 0;
-
-	decode_list(body, "capabilities", &list);
-	if (is_given(body, "capabilities")) {
-		r = capability_compile(&list, &config->capabilities, &config->scope_objects, demand,
-		                       err);
-		if (r == 0)
-			*ret = demand->wish;
-	}
-	strings_done(&list);
-	if (r == 0 && is_given(body, "scopes")) {
-		decode_list(body, "scopes", &list);
-		r = scopes_parse(&list, &config->scope_objects, scopes, err);
-		strings_done(&list);
-		if (ret->scopes)
-			scopes_intersect(scopes, ret->scopes);
-		ret->scopes = scopes;
-	}
-	ret->has_time = true;
-	ret->time_ms = run->timeout_ms;
-	ret->has_budget = run->budget != UINT64_MAX;
-	ret->budget = run->budget;
-	return r;
-}
-
-/* The run has the network and the variables its sandbox has, which is what its children are
- * measured by. */
-static int take_reach(struct call *call, const struct task *task, const struct rights *parent,
-                      struct rights *child, struct err *err)
-{
-	json_t *choices = json_loads(task->choices, 0, NULL);
-	struct reach reach = {0};
-	struct spec spec;
-	int r = decode_spec(json_object_get(choices, "sandbox"), call->api->config, &spec, err);
-
-	json_decref(choices);
-	if (r < 0)
-		return -1;
-	spec_set(&spec.team, task->team.text);
-	r = delegate_reach(call->api, &spec, &reach, err);
-	if (r == 0 && call->caller->run.text[0])
-		r = delegate_within(&reach, &parent->network, err);
-	if (r == 0)
-		reach_copy(&child->network, &reach);
-	if (r == 0)
-		r = delegate_variables(call->api, &spec, &parent->environments,
-		                       &child->environments, err);
-	reach_done(&reach);
-	spec_done(&spec);
-	return r;
-}
-
-static int take_rights(struct call *call, const struct task *task, struct run *run, struct err *err)
-{
-	struct rights parent = {0}, child = {0};
-	struct demand demand = {0};
-	struct scopes scopes = {0};
-	struct wish wish = {0};
-	uint64_t now = io_real_ms();
-	int r = delegate_rights(call->api, call->caller, &parent, err);
-
-	if (r == 0 && parent.budget == 0)
-		r = err_set(err, ERR_BUDGET, "budget: nothing is left of the caller's own");
-	/* Who does not say how long gets what there is. */
-	if (r == 0 && !is_given(call->body, "timeout") && parent.until_ms > now)
-		run->timeout_ms = MIN(run->timeout_ms, parent.until_ms - now);
-	if (r == 0)
-		r = make_wish_of_rights(call, run, &demand, &scopes, &wish, err);
-	if (r == 0)
-		r = rights_delegate(&parent, &wish, now,
-		                    (unsigned)call->api->config->delegation_depth, &child, err);
-	if (r == 0)
-		r = take_reach(call, task, &parent, &child, err);
-	if (r == 0) {
-		scopes_make_run(&child.scopes);
-		child.until_ms = parent.until_ms; /* its own time begins with its turn */
-		rights_list(&child, &run->rights);
-		/* A child that does not say how much shares what the runs above it have. */
-		if (!call->caller->run.text[0] || wish.has_budget)
-			run->budget = child.budget;
-		run->parent = call->caller->credential;
-	}
-	rights_done(&parent);
-	rights_done(&child);
-	demand_done(&demand);
-	scopes_done(&scopes);
 	return r;
 }
 
@@ -582,9 +558,9 @@ static int fill_task(struct call *call, const struct task *before, struct task *
 	struct agent agent;
 
 	if (find_agent(call->api->config, call->body, &agent, err) < 0 ||
-	    check_possible(call->body, &agent, err) < 0 || check_repository(call->body, err) < 0 ||
-	    check_schema(call->body, err) < 0 || check_mode(call->body, &agent, err) < 0 ||
-	    check_talk(call->body, &agent, err) < 0 ||
+	    task_apply_manifest(call, agent.manifest, err) < 0 ||
+	    check_possible(call->body, &agent, err) < 0 || check_schema(call->body, err) < 0 ||
+	    check_mode(call, &agent, err) < 0 || check_talk(call->body, &agent, err) < 0 ||
 	    take_instruction(call->body, task, err) < 0 || take_title(call->body, task, err) < 0 ||
 	    take_origin(call->body, call->api->config, task, err) < 0 ||
 	    take_team(call, task, err) < 0 || take_owner(call, task, err) < 0 ||
@@ -604,14 +580,16 @@ int task_decode(struct call *call, struct task **ret_task, struct run **ret_run,
 	auto_(resume_done) struct resume resume = {0};
 	auto_(run_freep) struct run *run = NULL;
 
+	if (is_session(call))
+		task->id = id_new(TASK_SESSION_PREFIX);
 	if (task_find_resume(call, &before, &resume, err) < 0 ||
 	    fill_task(call, before, task, err) < 0)
 		return -1;
 	run = run_new(task, io_real_ms());
 	task_resume(run, &resume);
-	run->timeout_ms = call->api->config->tasks.timeout_ms;
-	if (take_timeouts(call->body, call->api->config, run, err) < 0 ||
-	    take_numbers(call->body, run, err) < 0 || take_rights(call, task, run, err) < 0)
+	default_timeouts(call, task, run);
+	if (take_timeouts(call, task, run, err) < 0 || take_numbers(call->body, run, err) < 0 ||
+	    task_take_rights(call, task, run, err) < 0)
 		return -1;
 	*ret_task = take_ptr(task);
 	*ret_run = take_ptr(run);
@@ -625,6 +603,11 @@ int task_decode_run(struct call *call, const struct task *task, struct run **ret
 	auto_(resume_done) struct resume resume = {0};
 	auto_(run_freep) struct run *run = run_new(task, io_real_ms());
 
+	if (str_has_prefix(task->id.text, TASK_SESSION_PREFIX "_"))
+		return err_set(
+			err, ERR_CONFLICT,
+			"a session is not run again: POST /sessions with 'resumeFrom' makes one "
+			"that goes on with its files");
 	if (task_find_resume(call, &other, &resume, err) < 0)
 		return -1;
 	if (other && !str_eq(other->id.text, task->id.text))
@@ -632,7 +615,7 @@ int task_decode_run(struct call *call, const struct task *task, struct run **ret
 		               "'resumeFrom': that run is of another task: POST /tasks/run makes a "
 		               "new task that goes on with its files");
 	task_resume(run, &resume);
-	run->timeout_ms = call->api->config->tasks.timeout_ms;
+	default_timeouts(call, task, run);
 	if (task->run.text[0]) {
 		if (store_run_get(call->api->store, task->run.text, &before, err) < 0)
 			return -1;
@@ -645,8 +628,8 @@ int task_decode_run(struct call *call, const struct task *task, struct run **ret
 		run->priority = before->priority;
 		run->budget = before->budget;
 	}
-	if (take_timeouts(call->body, call->api->config, run, err) < 0 ||
-	    take_numbers(call->body, run, err) < 0 || take_rights(call, task, run, err) < 0)
+	if (take_timeouts(call, task, run, err) < 0 || take_numbers(call->body, run, err) < 0 ||
+	    task_take_rights(call, task, run, err) < 0)
 		return -1;
 	*ret = take_ptr(run);
 	return 0;

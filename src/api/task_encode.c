@@ -1,5 +1,6 @@
 /* Tasks and runs as the JSON of the API. */
 #include "api/encode.h"
+#include "api/repository.h"
 #include "api/tasks.h"
 #include "base/buf.h"
 #include "base/limits.h"
@@ -203,6 +204,7 @@ json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
 	put_chain(object, api, run);
 	json_object_set_new(object, "resumeFrom", encode_text(run->resume_from.text));
 	json_object_set_new(object, "sandbox", encode_text(run->sandbox.text));
+	json_object_set_new(object, "exec", encode_text(run->exec.text));
 	json_object_set_new(object, "token", encode_text(run->token.text));
 	json_object_set_new(object, "scopes", scopes_of(run));
 	json_object_set_new(object, "timeout", number_of(run->timeout_ms));
@@ -215,6 +217,7 @@ json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
 	if (!whole)
 		return object;
 	json_object_set_new(object, "resume", task_encode_resume(api, run));
+	json_object_set_new(object, "pullRequest", repository_encode_pull(api, run->id.text));
 	put_steps(object, api, run);
 	put_token(object, api, run);
 	put_output(object, api, run);
@@ -253,10 +256,10 @@ static void put_mode(json_t *object, const struct task *task)
 /* What clients of one-shot tasks look for is on the task itself, too. */
 static void lift(json_t *object, const json_t *run)
 {
-	static const char *const names[] = {"status",       "endReason",    "exitCode",
-	                                    "inputTokens",  "usage",        "cost",
-	                                    "outputTokens", "stdout",       "stderr",
-	                                    "completedAt",  "stdoutBase64", "stderrBase64"};
+	static const char *const names[] = {
+		"status",       "endReason",    "exitCode",   "inputTokens", "usage",
+		"cost",         "outputTokens", "stdout",     "stderr",      "completedAt",
+		"stdoutBase64", "stderrBase64", "pullRequest"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		json_t *value = json_object_get(run, names[i]);
@@ -277,6 +280,7 @@ json_t *task_encode(struct api *api, const struct task *task, const struct run *
 	json_object_set_new(object, "agent", json_string(task->agent));
 	json_object_set_new(object, "originProduct", encode_text(task->origin));
 	put_mode(object, task);
+	repository_encode(object, task);
 	put_labels(object, &task->labels);
 	json_object_set_new(object, "status", json_string("created"));
 	json_object_set_new(object, "endReason", json_null());

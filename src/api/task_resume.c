@@ -14,7 +14,8 @@ static int find_run(struct call *call, const char *name, struct task **ret_task,
 {
 	struct store *store = call->api->store;
 
-	if (str_has_prefix(name, "tsk_")) {
+	if (str_has_prefix(name, TASK_PREFIX "_") ||
+	    str_has_prefix(name, TASK_SESSION_PREFIX "_")) {
 		if (store_task_get(store, name, ret_task, err) < 0)
 			return -1;
 		if (!(*ret_task)->run.text[0])
@@ -43,7 +44,8 @@ static int check_record(struct call *call, const struct run *run, const struct r
 		               run->id.text);
 	if (store_sandbox_get(call->api->store, resume->sandbox.text, &sandbox, err) < 0)
 		return err_wrap(err, "'resumeFrom': the files of run %s", run->id.text);
-	if (sandbox->state != SANDBOX_STOPPED && sandbox->state != SANDBOX_FAILED)
+	if (sandbox->state != SANDBOX_STOPPED && sandbox->state != SANDBOX_FAILED &&
+	    !(sandbox->state == SANDBOX_RUNNING && resume_is_in_memory(sandbox)))
 		return err_set(err, ERR_CONFLICT,
 		               "'resumeFrom': sandbox %s with the files of run %s is %s",
 		               sandbox->id.text, run->id.text, sandbox_state_name(sandbox->state));
@@ -83,7 +85,7 @@ int task_find_resume(struct call *call, struct task **ret_task, struct resume *r
 		return err->code == ERR_NOT_FOUND
 		               ? err_set(err, ERR_CONFLICT,
 		                         "'resumeFrom': the files of run %s are not kept: it left "
-		                         "none, they were too many, or its disk was in memory; "
+		                         "none, too many, or had them in memory and lost them; "
 		                         "start it without resumeFrom",
 		                         run->id.text)
 		               : -1;

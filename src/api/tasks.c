@@ -12,7 +12,9 @@
 #include "base/str.h"
 #include "http/request.h"
 #include "store/task.h"
+#include "task/collect.h"
 #include "task/output.h"
+#include "task/redact.h"
 #include "task/tasks.h"
 
 enum { WAIT_MOST_MS = 600 * 1000 };
@@ -21,7 +23,8 @@ enum { WAIT_MOST_MS = 600 * 1000 };
 
 static bool writes(const struct call *call)
 {
-	return call->route->scope == SCOPE_TASKS_WRITE;
+	return call->route->scope == SCOPE_TASKS_WRITE ||
+	       call->route->scope == SCOPE_SESSIONS_WRITE;
 }
 
 /* A run changes its own task and those below it; with task:write alone it sees no other. */
@@ -33,7 +36,7 @@ static bool is_of_other_run(const struct call *call, const struct task *task)
 	struct err err = {0};
 
 	if (!caller->run.text[0] ||
-	    (!writes(call) && scopes_has(&caller->scopes, SCOPE_TASKS_READ)) ||
+	    (!writes(call) && scopes_has(&caller->scopes, call->route->scope)) ||
 	    access_is_below(caller, &made))
 		return false;
 	return store_run_get(call->api->store, caller->run.text, &run, &err) < 0 ||
@@ -62,6 +65,7 @@ int task_of_path(struct call *call, struct task **ret)
 		return -1;
 	}
 	ownership = task_ownership(call, *ret);
+	/* As the store calls it when it is not there: both are both. */
 	r = writes(call) ? authz_change(call, &ownership, "task", id, &err)
 	                 : authz_look(call, &ownership, "task", id, &err);
 	if (r == 0)
@@ -160,6 +164,7 @@ static void answer_or_wait(struct call *call, const struct id *task, const struc
 {
 	uint64_t wait_ms = wait_of(call);
 	struct wait *wait;
+	char applied[32];
 
 	if (wait_ms == 0 || !run->text[0]) {
 		answer_task(call, task->text, status);
@@ -170,7 +175,9 @@ static void answer_or_wait(struct call *call, const struct id *task, const struc
 	wait->task = *task;
 	wait->status = status;
 	wait->waiter = (struct tasks_waiter){.on_over = on_over, .ctx = wait};
-	request_add_header(call->request, "Preference-Applied", "wait");
+	/* How long it really is: a client may have wished for more than we keep a connection. */
+	(void)snprintf(applied, sizeof(applied), "wait=%llu", (unsigned long long)wait_ms / 1000);
+	request_add_header(call->request, "Preference-Applied", applied);
 	if (tasks_wait(call->api->tasks, run->text, &wait->waiter)) {
 		loop_timer_in(call->api->loop, &wait->timer, wait_ms, on_late, wait);
 	} else {
@@ -426,17 +433,32 @@ static int check_output(const struct task *task, const char *text, struct err *e
 	return r;
 }
 
+/* Kept as it is shown: without secrets. */
+static char *clean_output(struct call *call, const struct task *task)
+{
+	struct redact *redact = collect_redact(call->api->tasks, task);
+	json_t *whole = json_pack("[O]", json_object_get(call->body, "output"));
+	char *text;
+
+	collect_clean(redact, whole);
+	redact_free(redact);
+	text = json_dumps(json_array_get(whole, 0),
+	                  JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+	json_decref(whole);
+	return text;
+}
+
 void handle_output_set(struct call *call)
 {
 	auto_(task_freep) struct task *task = NULL;
-	auto_free char *text = json_dumps(json_object_get(call->body, "output"),
-	                                  JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+	auto_free char *text = NULL;
 	struct event event = {.kind = EVENT_TASK_OUTPUT, .time_ms = io_real_ms()};
 	struct store_write *write;
 	struct err err = {0};
 
 	if (task_of_path(call, &task) < 0)
 		return;
+	text = clean_output(call, task);
 	if (check_output(task, text, &err) < 0) {
 		call_fail(call, &err);
 		return;

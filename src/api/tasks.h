@@ -17,6 +17,11 @@ int task_decode(struct call *call, struct task **ret_task, struct run **ret_run,
 /* A further run of a task that is there. */
 int task_decode_run(struct call *call, const struct task *task, struct run **ret,
                     struct err *err) NODISCARD;
+/* What the agent's manifest (a path; NULL: it has none) makes of the body: words, runtime. */
+int task_apply_manifest(struct call *call, const char *path, struct err *err) NODISCARD;
+/* What the run's credential may do, from the task's choices: at most what the caller may. */
+int task_take_rights(struct call *call, const struct task *task, struct run *run,
+                     struct err *err) NODISCARD;
 /* What the body's resumeFrom (a run, or a task: its newest) names, if they may and it can be; all
  * stays empty when it names nothing. */
 int task_find_resume(struct call *call, struct task **ret_task, struct resume *ret,

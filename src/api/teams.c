@@ -8,8 +8,8 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/backend.h"
 #include "model/config.h"
-#include "model/trust.h"
 #include "store/identity.h"
 
 static json_t *encode_team(const struct team *team)
@@ -139,7 +139,7 @@ static int read_floor(const struct call *call, struct team *team, struct err *er
 		return 0;
 	if (!call->caller->is_operator)
 		return err_set(err, ERR_FORBIDDEN, "only an operator sets a team's trustFloor");
-	if (floor && trust_check_runtime(floor, err) < 0)
+	if (floor && backend_check_name(floor, err) < 0)
 		return -1;
 	mem_freep(&team->trust_floor);
 	team->trust_floor = floor ? mem_strdup(floor) : NULL;

@@ -42,7 +42,7 @@ static void append(struct err *err, size_t used, const char *text)
 	err->msg[used + len] = 0;
 }
 
-int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+int(err_set)(struct err *err, enum err_code code, const char *fmt, ...)
 {
 	if (!err)
 		return -1;
@@ -55,7 +55,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 	return -1;
 }
 
-int err_sys(struct err *err, int sys, const char *fmt, ...)
+int(err_sys)(struct err *err, int sys, const char *fmt, ...)
 {
 	if (!err)
 		return -1;
@@ -71,7 +71,7 @@ int err_sys(struct err *err, int sys, const char *fmt, ...)
 	return -1;
 }
 
-int err_wrap(struct err *err, const char *fmt, ...)
+int(err_wrap)(struct err *err, const char *fmt, ...)
 {
 	if (!err)
 		return -1;

@@ -191,13 +191,16 @@ static bool is_unsafe(uint32_t code)
 	       code == 0xfeff;
 }
 
+/* Escapes for both, then those for what stands in quotes. */
+#define NAMED "\nn\tt\rr"
+static const char named_quoted[] = NAMED "\"\"\\\\", named_plain[] = NAMED;
+
 /* The escape of one character into piece; how many bytes of it were eaten. */
-static size_t escape_one(const uint8_t *s, size_t len, char piece[20])
+static size_t escape_one(const uint8_t *s, size_t len, const char *named, char piece[20])
 {
-	static const char named[] = "\nn\tt\rr\"\"\\\\";
 	uint32_t code = 0;
 	size_t n = utf8_at(s, len, &code);
-	for (size_t i = 0; n == 1 && i < sizeof(named) - 1; i += 2) {
+	for (size_t i = 0; n == 1 && named[i] != '\0'; i += 2) {
 		if (s[0] == (uint8_t)named[i]) {
 			(void)snprintf(piece, 20, "\\%c", named[i + 1]);
 			return 1;
@@ -214,7 +217,7 @@ static size_t escape_one(const uint8_t *s, size_t len, char piece[20])
 	return n;
 }
 
-void str_escape(char *out, size_t size, const void *s, size_t len)
+static void escape(char *out, size_t size, const void *s, size_t len, const char *named)
 {
 	static const char more[] = "…";
 	const uint8_t *at = s;
@@ -224,7 +227,7 @@ void str_escape(char *out, size_t size, const void *s, size_t len)
 		return;
 	while (len > 0) {
 		char piece[20];
-		size_t eaten = escape_one(at, len, piece);
+		size_t eaten = escape_one(at, len, named, piece);
 		size_t n = strlen(piece);
 		if (used + sizeof(more) <= size)
 			cut = used;
@@ -242,6 +245,16 @@ void str_escape(char *out, size_t size, const void *s, size_t len)
 		len -= eaten;
 	}
 	out[used] = '\0';
+}
+
+void str_escape(char *out, size_t size, const void *s, size_t len)
+{
+	escape(out, size, s, len, named_quoted);
+}
+
+void str_disarm(char *out, size_t size, const void *s, size_t len)
+{
+	escape(out, size, s, len, named_plain);
 }
 
 void str_format_bytes(char *out, size_t size, uint64_t bytes)

@@ -24,6 +24,8 @@ int str_to_ms(const char *s, uint64_t *ret_ms) NODISCARD;
 /* Writes s to out with control bytes, quotes, backslashes and invalid UTF-8 as \xNN or \n style
  * escapes; always NUL-terminated, cut with "…" when it does not fit. For logs and terminals. */
 void str_escape(char *out, size_t size, const void *s, size_t len);
+/* The same for whole sentences: quotes and backslashes stay, their foreign parts were escaped. */
+void str_disarm(char *out, size_t size, const void *s, size_t len);
 bool str_is_utf8(const void *s, size_t len);
 /* "1.5 GiB" and "2m 3s" for people. */
 void str_format_bytes(char *out, size_t size, uint64_t bytes);

@@ -282,6 +282,7 @@ static int read_config(struct site *site, const char *log_level, struct err *err
 	if (r == 0) {
 		log_setup("broker", level);
 		strings_copy(&site->resolvers, &config.resolvers);
+		site->commands = take_ptr(config.commands_dir);
 	}
 	config_done(&config);
 	return r;

@@ -337,6 +337,15 @@ static int probe_disk(const struct probe *probe)
 	return disk_probe(chosen, dir);
 }
 
+/* Of the image `host`: others have their own. */
+static int probe_git(const struct probe *probe)
+{
+	if (access("/usr/bin/git", X_OK) < 0)
+		return -errno;
+	say(probe, "for repositories of tasks");
+	return 0;
+}
+
 static const struct check {
 	const char *name;
 	int (*probe)(const struct probe *probe);

@@ -27,6 +27,7 @@ enum op_needs {
 	NEEDS_LAYER = 1 << 2,  /* exactly one */
 	NEEDS_IMAGE = 1 << 3,
 	NEEDS_FORMAT = 1 << 4,
+	NEEDS_MANIFEST = 1 << 5, /* its file and fingerprint */
 };
 
 enum {
@@ -62,6 +63,8 @@ static const struct {
 	{NEEDS_LAYER, FIELD_LAYER, "ly", "layer"},
 	{NEEDS_IMAGE, FIELD_IMAGE, "im", "image"},
 	{NEEDS_FORMAT, FIELD_FORMAT, NULL, "format"},
+	{NEEDS_MANIFEST, FIELD_ENTRY, NULL, "manifest"},
+	{NEEDS_MANIFEST, FIELD_FINGERPRINT, NULL, "fingerprint"},
 };
 
 static const struct op *find_op(enum wire_type type)
@@ -152,6 +155,9 @@ static const struct {
 	{FIELD_BYTES_COUNT, RELAY_NUMBER}, {FIELD_ENTRIES, RELAY_NUMBER},
 	{FIELD_LAYER, RELAY_STRINGS},      {FIELD_CHECK, RELAY_STRINGS},
 	{FIELD_FORMAT, RELAY_STRINGS},     {FIELD_CONFIG_JSON, RELAY_BYTES},
+	{FIELD_EXIT_CODE, RELAY_NUMBER},   {FIELD_SIGNAL, RELAY_NUMBER},
+	{FIELD_MORE, RELAY_NUMBER},        {FIELD_REASON, RELAY_STRINGS},
+	{FIELD_BYTES, RELAY_BYTES},        {FIELD_ERRORS, RELAY_BYTES},
 };
 
 static void relay_field(struct wire_out *out, const struct wire_msg *answer, size_t i)

@@ -28,8 +28,9 @@
 
 enum {
 	REAP_KILL_MS = 5000,
-	REAP_REMOVE_TRIES = 1000,
-	REAP_REMOVE_PAUSE_MS = 2,
+	REAP_PATIENCE = 50,
+	REAP_REMOVE_TRIES = 2000,
+	REAP_REMOVE_PAUSE_MS = 1,
 	REAP_STOP_EXTRA_MS = 2000, /* for a keeper to write its record after the grace */
 	REAP_ALL_MS = 3 * 60 * 1000,
 };
@@ -71,28 +72,40 @@ static int kill_keeper(int box_fd)
 	return wait_pidfd(pidfd, REAP_KILL_MS) ? 0 : -ETIMEDOUT;
 }
 
-static int remove_cgroup(const struct site *site, const char *id)
+/* The processes are gone; what they had on the disk image is charged to the group. */
+static int remove_image(int box_fd)
+{
+	return box_fd >= 0 && unlinkat(box_fd, "disk.img", 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int remove_cgroup(const struct site *site, const char *id, int box_fd, bool keep_files)
 {
 	if (site->cgroups.version == 0)
 		return 0;
-	int r = cgroup_kill(&site->cgroups, id, REAP_KILL_MS);
-	/* A dying process keeps its group busy for a moment after it can no longer be seen. */
-	for (int i = 0; r == 0 && i < REAP_REMOVE_TRIES; i++) {
-		r = cgroup_remove(&site->cgroups, id);
-		if (r != -EBUSY)
-			return r;
-		r = 0;
-		(void)poll(NULL, 0, REAP_REMOVE_PAUSE_MS); /* a task, not a loop: waiting is fine */
+	int r = -EBUSY;
+	/* With its keeper a sandbox dies by itself, which takes a moment; only one that does not is
+	 * looked at process by process. */
+	for (int i = 0; r == -EBUSY && i < REAP_REMOVE_TRIES; i++) {
+		int killed = i == REAP_PATIENCE ? cgroup_kill(&site->cgroups, id, REAP_KILL_MS) : 0;
+		r = killed < 0 ? killed : cgroup_vacate(&site->cgroups, id);
+		if (r == 0 && !keep_files)
+			r = remove_image(box_fd);
+		if (r == 0)
+			r = cgroup_remove(&site->cgroups, id);
+		if (r == -EBUSY)
+			(void)poll(NULL, 0, REAP_REMOVE_PAUSE_MS); /* not a loop: waiting is fine */
 	}
-	return r < 0 ? r : -EBUSY;
+	return r;
 }
 
-int reap_processes(const struct site *site, const char *id, int box_fd, struct err *err)
+/* box_fd < 0: somebody deleted its directory. */
+static int reap_processes(const struct site *site, const char *id, int box_fd, bool keep_files,
+                          struct err *err)
 {
 	int r = box_fd < 0 ? 0 : kill_keeper(box_fd);
 	if (r < 0)
 		return err_sys(err, -r, "end the keeper of %s", id);
-	r = remove_cgroup(site, id);
+	r = remove_cgroup(site, id, box_fd, keep_files);
 	if (r < 0)
 		return err_sys(err, -r, "end what runs in the cgroup of %s", id);
 	auto_free char *sock = mem_printf("%s.sock", id);
@@ -154,7 +167,7 @@ int reap_run(const struct site *site, const char *id, bool keep_files, struct er
 	auto_close int box = box_open(site->state.sandboxes_fd, id);
 	if (box < 0 && box != -ENOENT)
 		return err_sys(err, -box, "open the directory of %s", id);
-	if (reap_processes(site, id, box, err) < 0)
+	if (reap_processes(site, id, box, keep_files, err) < 0)
 		return -1;
 	if (box < 0)
 		return 0;

@@ -13,8 +13,6 @@
  * the directory with disk, out/ and meta (without a slot) stays, else all of it goes. A sandbox
  * that is not there is a success. The caller frees the slot. */
 int reap_run(const struct site *site, const char *id, bool keep_files, struct err *err) NODISCARD;
-/* Only what runs: for a sandbox whose directory somebody deleted. */
-int reap_processes(const struct site *site, const char *id, int box_fd, struct err *err) NODISCARD;
 /* Asks every living keeper to stop within grace_ms, waits, then reaps all with their files kept.
  * *ret_count: how many were alive. Goes on after a failure and reports the first; gives up the rest
  * after reap_stop_all_ms. */

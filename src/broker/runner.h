@@ -1,6 +1,7 @@
 /*
  * The runner: runs a program of the host for somebody else's reason (a hook), as an unprivileged
- * user and without a shell. Blocking; called in a child that exists for this alone.
+ * user and without a shell: words, a closed environment, limits. Blocking; called in a child that
+ * exists for this alone.
  */
 #pragma once
 
@@ -18,6 +19,11 @@ struct runner_spec {
 	uid_t uid;
 	gid_t gid;
 	uint64_t timeout_ms;
+	const char *hidden; /* folder that is not there for it, nor any process of others; NULL:
+	                       as they are */
+	const void *input;  /* on its standard input; NULL: nothing */
+	size_t input_len;
+	bool splits; /* stderr is kept apart */
 };
 
 struct runner_result {
@@ -26,6 +32,7 @@ struct runner_result {
 	bool timed_out;
 	bool is_cut;       /* there was more output than is kept */
 	struct buf output; /* stdout and stderr; runner_done */
+	struct buf errors; /* stderr, when it is kept apart */
 };
 
 /* Everything it started has ended when this returns. ERR_INVALID, ERR_FORBIDDEN (a program others

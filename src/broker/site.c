@@ -29,6 +29,7 @@ void site_init(struct site *site)
 void site_done(struct site *site)
 {
 	strings_done(&site->resolvers);
+	mem_freep(&site->commands);
 	state_done(&site->state);
 	fd_closep(&site->program_fd);
 	fd_closep(&site->templates_fd);

@@ -26,7 +26,8 @@ struct site {
 	enum disk_backend disk_backend; /* what `auto` means here, found by trying */
 	int cloched_fd;                 /* O_PATH of cloched, to execute */
 	char host_layer[33];            /* id of the host image's layer */
-	struct strings resolvers;       /* of config.toml; empty: those of /etc/resolv.conf */
+	char *commands;           /* folder of manifests: absolute, or in the state directory */
+	struct strings resolvers; /* of config.toml; empty: those of /etc/resolv.conf */
 };
 
 void site_init(struct site *site);

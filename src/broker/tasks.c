@@ -17,6 +17,7 @@
 #include "broker/hostimage.h"
 #include "broker/layer.h"
 #include "broker/reap.h"
+#include "broker/run.h"
 #include "broker/worker.h"
 #include "os/path.h"
 
@@ -126,6 +127,7 @@ static const struct {
 	{WIRE_OP_DOCTOR, task_doctor},
 	{WIRE_STOP_ALL, task_stop_all},
 	{WIRE_OP_HOST_IMAGE, task_host_image},
+	{WIRE_OP_RUN, run_command},
 };
 
 int tasks_run(struct wire_msg *msg, void *ctx)

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/agent_build.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/commands.h"
@@ -96,6 +97,22 @@ static int send_layer(struct upload *upload, int dir_fd, const char *name)
 	return cli->http.head.status / 100 == 2 ? 0 : client_problem(cli);
 }
 
+/* The layer as it came out of a sandbox. */
+static int send_tar(struct upload *upload, int fd, const char *name)
+{
+	struct files_source source = {.fd = fd, .progress = upload->progress};
+	auto_free char *target = client_target("/images?name=" IMAGE "%s", name);
+
+	client_query(&target, "format", "host-layer");
+	const struct http_request request = {.method = "POST",
+	                                     .target = target,
+	                                     .content_type = "application/x-tar",
+	                                     .has_stream = true,
+	                                     .stream_len = UINT64_MAX};
+
+	return client_upload(upload->cli, &request, files_read_source, &source);
+}
+
 static const json_t *find(const json_t *list, const char *name)
 {
 	json_t *agent;
@@ -108,11 +125,12 @@ static const json_t *find(const json_t *list, const char *name)
 	return NULL;
 }
 
-/* Whether there is something to install, and what to do about it. */
-static int check(struct cli *cli, const char *name, const char *from)
+/* Whether there is something to install: *ret are its packages, NULL when a folder is given. */
+static int check(struct cli *cli, const char *name, const char *from, char **ret)
 {
 	auto_json json_t *list = NULL;
 	const json_t *agent;
+	const char *packages;
 
 	if (client_get(cli, "/api/v1/agents", &list) < 0)
 		return -1;
@@ -121,12 +139,12 @@ static int check(struct cli *cli, const char *name, const char *from)
 		return err_set(&cli->err, ERR_NOT_FOUND, "no agent '%.63s'", name);
 	if (json_is_true(json_object_get(agent, "installed")) && !*client_str(agent, "image"))
 		return err_set(&cli->err, ERR_INVALID, "'%s' comes with Cloche", name);
-	if (!from)
+	packages = client_str(agent, "packages");
+	if (!from && !*packages)
 		return err_set(&cli->err, ERR_INVALID,
-		               "put it into a folder and give that with --from DIR: npm install "
-		               "--prefix DIR %.120s",
-		               *client_str(agent, "packages") ? client_str(agent, "packages")
-		                                              : "PACKAGES");
+		               "'%s' is of config.toml: give its npm install with --from DIR",
+		               name);
+	*ret = from ? NULL : mem_strdup(packages);
 	return 0;
 }
 
@@ -143,30 +161,57 @@ static int remove_before(struct cli *cli, const char *name)
 	return r;
 }
 
+static int open_folder(struct cli *cli, const char *from, int *ret)
+{
+	auto_close int dir = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return err_sys(&cli->err, errno, "open %s", from);
+	if (faccessat(dir, "node_modules/.bin", X_OK, 0) < 0)
+		return err_set(&cli->err, ERR_INVALID, "%s has no node_modules/.bin", from);
+	*ret = take_fd(&dir);
+	return 0;
+}
+
+static void build_done(struct agent_build *build)
+{
+	opt_list_done(&build->allow);
+	opt_list_done(&build->cidrs);
+}
+
 int cmd_agent_install(struct cli *cli)
 {
+	auto_(build_done) struct agent_build build = {0};
 	const char *from = NULL;
 	const struct opt opts[] = {
-		{"from", 0, OPT_STR, &from, "DIR", "folder of an npm install that has it"},
+		{"from", 0, OPT_STR, &from, "DIR",
+	         "folder of an npm install that has it (npm runs in a sandbox)"},
+		{"network", 'n', OPT_STR, &build.network, "ENV", "of that sandbox (trusted)"},
+		{"allow", 'a', OPT_LIST, &build.allow, "DOMAIN[:PORT]",
+	         "that it may reach, too; may repeat"},
+		{"allow-cidr", 0, OPT_LIST, &build.cidrs, "RANGE",
+	         "addresses that it may reach, too; may repeat"},
 		{0},
 	};
 	struct upload upload = {.cli = cli, .progress = {.what = "sent", .total = UINT64_MAX}};
 	int r = cli_parse(cli, opts, 1, 1);
 	auto_json json_t *image = NULL;
-	auto_close int dir = -1;
+	auto_free char *packages = NULL;
+	auto_close int fd = -1;
 
 	if (r <= 0)
 		return r;
-	if (check(cli, cli->argv[0], from) < 0)
+	const char *name = cli->argv[0];
+	auto_free char *root = mem_printf(ROOT "/%s", name);
+
+	if (check(cli, name, from, &packages) < 0)
 		return -1;
-	dir = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return err_sys(&cli->err, errno, "open %s", from);
-	if (faccessat(dir, "node_modules/.bin", X_OK, 0) < 0)
-		return err_set(&cli->err, ERR_INVALID, "%s has no node_modules/.bin", from);
-	if (remove_before(cli, cli->argv[0]) < 0)
+	build.root = root;
+	build.packages = packages;
+	if ((from ? open_folder(cli, from, &fd) : agent_build(cli, &build, &fd)) < 0 ||
+	    remove_before(cli, name) < 0)
 		return -1;
-	r = send_layer(&upload, dir, cli->argv[0]);
+	r = from ? send_layer(&upload, fd, name) : send_tar(&upload, fd, name);
 	term_progress_done(&upload.progress);
 	if (r < 0 || client_read_json(cli, &image) < 0)
 		return -1;

@@ -29,11 +29,17 @@ int cmd_approval_list(struct cli *cli)
 	json_array_foreach (items, index, item) {
 		const char *host = client_str(item, "host");
 		auto_free char *destination =
-			mem_printf("%s:%llu", *host != '\0' ? host : client_str(item, "address"),
-		                   (unsigned long long)client_u64(item, "port"));
+			*client_str(item, "tool") != '\0'
+				? mem_printf("%s %s", client_str(item, "tool"),
+		                             client_str(item, "arguments"))
+				: mem_printf("%s:%llu",
+		                             *host != '\0' ? host : client_str(item, "address"),
+		                             (unsigned long long)client_u64(item, "port"));
 
 		output_cell(&table, client_str(item, "id"));
-		output_cell(&table, client_str(item, "sandbox"));
+		output_cell(&table, *client_str(item, "sandbox") != '\0'
+		                            ? client_str(item, "sandbox")
+		                            : client_str(item, "caller"));
 		output_cell(&table, destination);
 		output_cell(&table, client_str(item, "proto"));
 		output_cell(&table, client_str(item, "program"));

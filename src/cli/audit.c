@@ -61,7 +61,7 @@ int cmd_audit_list(struct cli *cli)
 }
 
 /* A head that was kept elsewhere must still be in the record. */
-static int check_kept(struct cli *cli, const char *kept)
+static int check_kept(struct cli *cli, const char *kept, uint64_t pruned)
 {
 	const char *colon = strchr(kept, ':');
 	auto_free char *number = mem_strndup(kept, colon == NULL ? 0 : (size_t)(colon - kept));
@@ -71,6 +71,9 @@ static int check_kept(struct cli *cli, const char *kept)
 	if (colon == NULL || str_to_u64(number, &seq) < 0 || seq == 0)
 		return err_set(&cli->err, ERR_INVALID,
 		               "--expect is ROWS:HASH, as verify printed it");
+	if (seq <= pruned)
+		return err_set(&cli->err, ERR_INVALID,
+		               "row %s was removed by [audit] keep: expect a newer end", number);
 	auto_free char *target = client_target("/audit?limit=1");
 
 	client_query_u64(&target, "after", seq - 1);
@@ -99,16 +102,19 @@ int cmd_audit_verify(struct cli *cli)
 	if (client_get(cli, "/api/v1/audit/verify", &check) < 0)
 		return -1;
 	const json_t *bad = json_object_get(check, "bad");
+	uint64_t pruned = client_u64(check, "pruned");
 
 	if (!output_json(cli, check)) {
 		output_fact("rows", "%llu", (unsigned long long)client_u64(check, "rows"));
+		if (pruned > 0)
+			output_fact("pruned", "%llu", (unsigned long long)pruned);
 		output_fact("end", "%llu:%s", (unsigned long long)client_u64(check, "rows"),
 		            client_str(check, "hash"));
 	}
 	if (json_is_object(bad))
 		return err_set(&cli->err, ERR_IO, "row %llu: %s",
 		               (unsigned long long)client_u64(bad, "seq"), client_str(bad, "what"));
-	return kept == NULL ? 0 : check_kept(cli, kept);
+	return kept == NULL ? 0 : check_kept(cli, kept, pruned);
 }
 
 int cmd_audit_export(struct cli *cli)

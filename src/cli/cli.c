@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "cli/attach.h"
 #include "cli/commands.h"
+#include "cli/domain.h"
 #include "cli/place.h"
 #include "cli/term.h"
 
@@ -65,7 +66,7 @@ void cli_report(const struct cli *cli, const struct err *err)
 		if (r == 0)
 			return;
 	}
-	str_escape(text, sizeof(text), err->msg, strlen(err->msg));
+	str_disarm(text, sizeof(text), err->msg, strlen(err->msg));
 	(void)fprintf(stderr, "cloche: %s\n", text);
 }
 
@@ -77,7 +78,7 @@ void cli_note(const char *fmt, ...)
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
 	va_end(args);
-	str_escape(shown, sizeof(shown), text, strlen(text));
+	str_disarm(shown, sizeof(shown), text, strlen(text));
 	(void)fprintf(stderr, "cloche: %s\n", shown);
 }
 
@@ -122,6 +123,11 @@ static int apply_global(struct cli *cli)
 	free(cli->state_dir);
 	cli->state_dir = place_resolve(cli->state, &cli->err);
 	return cli->state_dir == NULL ? -1 : 0;
+}
+
+int cli_prepare(struct cli *cli)
+{
+	return apply_global(cli);
 }
 
 static void merge(struct cli *cli, const struct opt *opts, struct opt *all)
@@ -301,12 +307,15 @@ static int parse_words(struct cli *cli, char **ret_path)
 static int dispatch(struct cli *cli)
 {
 	auto_free char *path = NULL;
+	int status = 0;
 
 	if (parse_words(cli, &path) < 0)
 		return -1;
 	cli->command = find_command(path);
 	if (cli->command != NULL)
 		return cli->command->run(cli);
+	if (cli->argc > 0 && *path == '\0' && domain_run(cli, &status))
+		return status;
 	if (cli->argc > 0 && !cli->help)
 		return unknown_command(cli, path, cli->argv[0]);
 	if (apply_global(cli) < 0)

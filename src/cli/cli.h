@@ -98,6 +98,9 @@ int cli_main(int argc, char **argv, const struct cli_roles *roles);
  * 0; <0: refused, cli->err says why. `most` < 0: no limit.
  */
 int cli_parse(struct cli *cli, const struct opt *opts, int least, int most) NODISCARD;
+/* Resolves what the global options say so far, for whoever asks the daemon before its own options
+ * are known. */
+int cli_prepare(struct cli *cli) NODISCARD;
 /* As cli_parse for commands that end in a foreign command line: `heads` arguments, then at least
  * `least` words that are kept as they are ("--" before them is dropped). */
 int cli_parse_tail(struct cli *cli, const struct opt *opts, int heads, int least) NODISCARD;

@@ -241,3 +241,18 @@ int client_next_event(struct cli *cli, struct sse *sse, struct sse_event *ret)
 	}
 	return err_set(&cli->err, ERR_PROTOCOL, "the daemon's event stream is malformed");
 }
+
+int client_remove_each(struct cli *cli, const char *collection)
+{
+	int r = cli_parse(cli, NULL, 1, -1);
+
+	if (r <= 0)
+		return r;
+	for (int i = 0; i < cli->argc; i++) {
+		auto_free char *target = client_target("/%s/%s", collection, cli->argv[i]);
+
+		if (client_json(cli, "DELETE", target, NULL, NULL) < 0)
+			return err_wrap(&cli->err, "remove %s", cli->argv[i]);
+	}
+	return 0;
+}

@@ -54,3 +54,6 @@ void client_json_freep(json_t **json);
 /* Members of an answer; "" and 0 when absent or of another type. */
 const char *client_str(const json_t *object, const char *key);
 uint64_t client_u64(const json_t *object, const char *key);
+/* A whole `rm NAME...`: parses the command line and deletes each of a collection such as "images";
+ * a failure names the one it is about. */
+int client_remove_each(struct cli *cli, const char *collection) NODISCARD;

@@ -354,17 +354,7 @@ int cmd_env_show(struct cli *cli)
 
 int cmd_env_rm(struct cli *cli)
 {
-	int r = cli_parse(cli, NULL, 1, -1);
-
-	if (r <= 0)
-		return r;
-	for (int i = 0; i < cli->argc; i++) {
-		auto_free char *target = client_target("/environments/%s", cli->argv[i]);
-
-		if (client_json(cli, "DELETE", target, NULL, NULL) < 0)
-			return err_wrap(&cli->err, "remove %s", cli->argv[i]);
-	}
-	return 0;
+	return client_remove_each(cli, "environments");
 }
 
 int cmd_env_learn(struct cli *cli)

@@ -178,15 +178,5 @@ int cmd_image_info(struct cli *cli)
 
 int cmd_image_rm(struct cli *cli)
 {
-	int r = cli_parse(cli, NULL, 1, -1);
-
-	if (r <= 0)
-		return r;
-	for (int i = 0; i < cli->argc; i++) {
-		auto_free char *target = client_target("/images/%s", cli->argv[i]);
-
-		if (client_json(cli, "DELETE", target, NULL, NULL) < 0)
-			return err_wrap(&cli->err, "remove %s", cli->argv[i]);
-	}
-	return 0;
+	return client_remove_each(cli, "images");
 }

@@ -35,9 +35,11 @@ static void print_decision(const json_t *event)
 	const json_t *data = json_object_get(event, "data");
 	const char *host = client_str(data, "host"), *address = client_str(data, "address");
 	const char *program = client_str(data, "program"), *rule = client_str(data, "rule");
+	const char *when = client_str(data, "decidedAt"); /* told later if nobody listened */
 	uint64_t count = client_u64(data, "count");
-	auto_free char *line = mem_printf("%s  %-6s %s ", client_str(event, "time"),
-	                                  client_str(data, "verdict"), client_str(data, "proto"));
+	auto_free char *line =
+		mem_printf("%s  %-6s %s ", *when != '\0' ? when : client_str(event, "time"),
+	                   client_str(data, "verdict"), client_str(data, "proto"));
 
 	put(&line, "%s", *host != '\0' ? host : address);
 	if (client_u64(data, "port") > 0)

@@ -233,18 +233,7 @@ int cmd_provider_show(struct cli *cli)
 
 int cmd_provider_rm(struct cli *cli)
 {
-	const struct opt opts[] = {{0}};
-	int r = cli_parse(cli, opts, 1, -1);
-
-	if (r <= 0)
-		return r;
-	for (int i = 0; i < cli->argc; i++) {
-		auto_free char *target = client_target("/providers/%s", cli->argv[i]);
-
-		if (client_json(cli, "DELETE", target, NULL, NULL) < 0)
-			return -1;
-	}
-	return 0;
+	return client_remove_each(cli, "providers");
 }
 
 int cmd_provider_test(struct cli *cli)

@@ -88,51 +88,51 @@ int cmd_sandbox_shell(struct cli *cli)
 }
 
 /* The object of --exec, or of the newest that runs. */
-static int get_exec(struct cli *cli, const char *given, json_t **ret)
+static int get_exec(struct cli *cli, const char *sandbox, const char *given, json_t **ret)
 {
 	auto_free char *newest =
-		given != NULL ? mem_strdup(given) : exec_newest(cli, cli->argv[0], true);
+		given != NULL ? mem_strdup(given) : exec_newest(cli, sandbox, true);
 
 	if (newest == NULL)
 		return -1;
-	auto_free char *target = client_target("/sandboxes/%s/execs/%s", cli->argv[0], newest);
+	auto_free char *target = client_target("/sandboxes/%s/execs/%s", sandbox, newest);
 
 	return client_get(cli, target, ret);
 }
 
-int cmd_sandbox_attach(struct cli *cli)
+struct attach_options {
+	const char *exec, *keys;
+	uint64_t offset;
+	bool read_only;
+};
+
+#define ATTACH_OPTS(o)                                                                             \
+	{"offset", 0, OPT_U64, &(o).offset, "N", "first byte of output wanted"},                   \
+		{"read-only", 'r', OPT_FLAG, &(o).read_only, NULL, "look, do not type"},           \
+	{                                                                                          \
+		"detach-keys", 0, OPT_STR, &(o).keys, "KEYS", "leave it running (ctrl-p,ctrl-q)"   \
+	}
+
+static int attach_to(struct cli *cli, const char *sandbox, const struct attach_options *options)
 {
-	const char *exec_id = NULL, *keys = "ctrl-p,ctrl-q";
-	uint64_t offset = UINT64_MAX;
-	bool read_only = false;
-	const struct opt opts[] = {
-		{"exec", 'x', OPT_STR, &exec_id, "ID", "which command (the newest that runs)"},
-		{"offset", 0, OPT_U64, &offset, "N", "first byte of output wanted"},
-		{"read-only", 'r', OPT_FLAG, &read_only, NULL, "look, do not type"},
-		{"detach-keys", 0, OPT_STR, &keys, "KEYS", "leave it running (ctrl-p,ctrl-q)"},
-		{0},
-	};
-	int r = cli_parse(cli, opts, 1, 1);
 	auto_json json_t *exec = NULL;
 	struct attach_result result;
 
-	if (r <= 0)
-		return r;
-	if (attach_guard(cli) < 0 || get_exec(cli, exec_id, &exec) < 0)
+	if (get_exec(cli, sandbox, options->exec, &exec) < 0)
 		return -1;
 	uint64_t written = client_u64(exec, "outputBytes");
 	struct attach_spec spec = {
-		.sandbox = cli->argv[0],
+		.sandbox = sandbox,
 		.exec = client_str(exec, "id"),
 		.tty = json_is_true(json_object_get(exec, "tty")) && term_is_interactive(),
-		.input = !read_only,
-		.read_only = read_only,
+		.input = !options->read_only,
+		.read_only = options->read_only,
 	};
 
-	spec.offset = offset != UINT64_MAX                 ? offset
+	spec.offset = options->offset != UINT64_MAX        ? options->offset
 	              : spec.tty && written > REPLAY_BYTES ? written - REPLAY_BYTES
 	                                                   : 0;
-	if (term_keys_parse(keys, &spec.detach, &cli->err) < 0 ||
+	if (term_keys_parse(options->keys, &spec.detach, &cli->err) < 0 ||
 	    attach_run(cli, &spec, &result) < 0)
 		return -1;
 	if (result.detached) {
@@ -141,6 +141,42 @@ int cmd_sandbox_attach(struct cli *cli)
 	}
 	exec_explain(result.reason, NULL, 0);
 	return attach_status(&result);
+}
+
+int cmd_sandbox_attach(struct cli *cli)
+{
+	struct attach_options options = {.keys = "ctrl-p,ctrl-q", .offset = UINT64_MAX};
+	const struct opt opts[] = {
+		{"exec", 'x', OPT_STR, &options.exec, "ID", "which command (the newest that runs)"},
+		ATTACH_OPTS(options),
+		{0},
+	};
+	int r = cli_parse(cli, opts, 1, 1);
+
+	if (r <= 0)
+		return r;
+	return attach_guard(cli) < 0 ? -1 : attach_to(cli, cli->argv[0], &options);
+}
+
+int cmd_task_attach(struct cli *cli)
+{
+	struct attach_options options = {.keys = "ctrl-p,ctrl-q", .offset = UINT64_MAX};
+	const struct opt opts[] = {ATTACH_OPTS(options), {0}};
+	int r = cli_parse(cli, opts, 1, 1);
+	auto_free char *target = r > 0 ? client_target("/tasks/%s", cli->argv[0]) : NULL;
+	auto_json json_t *answer = NULL;
+
+	if (r <= 0)
+		return r;
+	if (attach_guard(cli) < 0 || client_get(cli, target, &answer) < 0)
+		return -1;
+	const json_t *run = json_object_get(json_object_get(answer, "task"), "run");
+
+	if (!str_eq(client_str(run, "step"), "wait"))
+		return err_set(&cli->err, ERR_CONFLICT,
+		               "no agent of this task works now: cloche task get says why");
+	options.exec = client_str(run, "exec");
+	return attach_to(cli, client_str(run, "sandbox"), &options);
 }
 
 /* --- logs --- */

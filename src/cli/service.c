@@ -119,6 +119,17 @@ static void print_list(const char *name, const json_t *list)
 		output_fact(index == 0 ? name : "", "%s", json_string_value(item));
 }
 
+static void print_meter(const json_t *meter)
+{
+	char sent[32], received[32];
+
+	str_format_bytes(sent, sizeof(sent), client_u64(meter, "sentBytes"));
+	str_format_bytes(received, sizeof(received), client_u64(meter, "receivedBytes"));
+	output_fact("used", "%llu calls, %llu denied, %s out, %s in",
+	            (unsigned long long)client_u64(meter, "calls"),
+	            (unsigned long long)client_u64(meter, "denied"), sent, received);
+}
+
 static void print_service(const struct cli *cli, const json_t *service)
 {
 	char text[32];
@@ -139,6 +150,7 @@ static void print_service(const struct cli *cli, const json_t *service)
 	str_format_ms(text, sizeof(text), client_u64(service, "timeoutMs"));
 	output_fact("call", "%s at most", text);
 	output_fact("visibility", "%s", client_str(service, "visibility"));
+	print_meter(json_object_get(service, "meter"));
 }
 
 static int send_wish(struct cli *cli, const char *method, const char *target, json_t *body)
@@ -194,7 +206,8 @@ int cmd_service_set(struct cli *cli)
 
 int cmd_service_list(struct cli *cli)
 {
-	static const char *const titles[] = {"NAME", "UPSTREAM", "SECRET", "VISIBILITY", NULL};
+	static const char *const titles[] = {"NAME",       "UPSTREAM", "SECRET",
+	                                     "VISIBILITY", "CALLS",    NULL};
 	const struct opt opts[] = {{0}};
 	auto_json json_t *page = NULL;
 	auto_free char *target = client_target("/services");
@@ -215,7 +228,12 @@ int cmd_service_list(struct cli *cli)
 		output_cell(&table, client_str(item, "name"));
 		output_cell(&table, client_str(item, "upstream"));
 		output_cell(&table, client_str(item, "secret"));
+		auto_free char *calls = mem_printf(
+			"%llu",
+			(unsigned long long)client_u64(json_object_get(item, "meter"), "calls"));
+
 		output_cell(&table, client_str(item, "visibility"));
+		output_cell(&table, calls);
 	}
 	output_table_print(&table);
 	return 0;
@@ -239,18 +257,7 @@ int cmd_service_show(struct cli *cli)
 
 int cmd_service_rm(struct cli *cli)
 {
-	const struct opt opts[] = {{0}};
-	int r = cli_parse(cli, opts, 1, -1);
-
-	if (r <= 0)
-		return r;
-	for (int i = 0; i < cli->argc; i++) {
-		auto_free char *target = client_target("/services/%s", cli->argv[i]);
-
-		if (client_json(cli, "DELETE", target, NULL, NULL) < 0)
-			return -1;
-	}
-	return 0;
+	return client_remove_each(cli, "services");
 }
 
 int cmd_service_test(struct cli *cli)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/attach.h"
+#include "cli/body.h"
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/encode.h"
@@ -22,69 +23,30 @@ enum { FILE_MOST = 700 * 1024 };
 struct task_options {
 	const char *instruction, *file;
 	const char *repository, *branch, *resume_from, *schema;
-	const char *title, *agent, *profile, *environment, *runtime, *team, *user, *origin, *budget,
-		*key;
+	const char *title, *agent, *model, *effort, *permissions, *profile, *environment, *runtime,
+		*team, *user, *origin, *budget, *key;
 	uint64_t timeout_ms, idle_ms, priority;
-	struct opt_list scopes, capabilities, domains, env, labels, limits, inputs;
-	bool wait, detach;
+	const char *pr_title, *pr_body, *base, *author;
+	struct opt_list skills, scopes, capabilities, domains, env, labels, limits, inputs, servers,
+		pr_labels;
+	bool wait, detach, interactive, pr, no_pr, draft;
 };
 
 static void options_done(struct task_options *options)
 {
 	opt_list_done(&options->scopes);
+	opt_list_done(&options->skills);
 	opt_list_done(&options->capabilities);
 	opt_list_done(&options->domains);
 	opt_list_done(&options->env);
 	opt_list_done(&options->labels);
 	opt_list_done(&options->limits);
 	opt_list_done(&options->inputs);
+	opt_list_done(&options->servers);
+	opt_list_done(&options->pr_labels);
 }
 
 /* --- the request --- */
-
-static void put_text(json_t *body, const char *name, const char *text)
-{
-	if (text)
-		json_object_set_new(body, name, json_string(text));
-}
-
-static void put_ms(json_t *body, const char *name, uint64_t ms)
-{
-	if (ms)
-		json_object_set_new(body, name, json_integer((json_int_t)ms));
-}
-
-static void put_list(json_t *body, const char *name, const struct opt_list *list)
-{
-	json_t *items;
-
-	if (list->count == 0)
-		return;
-	items = json_array();
-	for (size_t i = 0; i < list->count; i++)
-		json_array_append_new(items, json_string(list->items[i]));
-	json_object_set_new(body, name, items);
-}
-
-/* KEY=VALUE entries as an object. */
-static int put_map(json_t *body, const char *name, const struct opt_list *list, struct err *err)
-{
-	json_t *map;
-
-	if (list->count == 0)
-		return 0;
-	map = json_object();
-	json_object_set_new(body, name, map);
-	for (size_t i = 0; i < list->count; i++) {
-		size_t len = strcspn(list->items[i], "=");
-		auto_free char *key = mem_strndup(list->items[i], len);
-
-		if (list->items[i][len] != '=')
-			return err_set(err, ERR_INVALID, "'%s' is not NAME=VALUE", list->items[i]);
-		json_object_set_new(map, key, json_string(list->items[i] + len + 1));
-	}
-	return 0;
-}
 
 /* SOURCE:TARGET; the file travels in the request. */
 static int add_input(json_t *inputs, const char *text, struct err *err)
@@ -113,7 +75,7 @@ static int add_input(json_t *inputs, const char *text, struct err *err)
 	return 0;
 }
 
-static int read_all(int fd, char **ret, struct err *err)
+int task_read_all(int fd, char **ret, struct err *err)
 {
 	struct buf text;
 	ssize_t r;
@@ -144,7 +106,7 @@ static int put_instruction(struct cli *cli, const struct task_options *options, 
 		if (fd < 0)
 			return err_sys(&cli->err, errno, "open %s", file);
 	}
-	if (file && read_all(fd >= 0 ? fd : STDIN_FILENO, &read, &cli->err) < 0)
+	if (file && task_read_all(fd >= 0 ? fd : STDIN_FILENO, &read, &cli->err) < 0)
 		return -1;
 	if (json_object_set_new(body, "instruction", json_string(file ? read : text)) < 0)
 		return err_set(&cli->err, ERR_INVALID, "the instruction is not UTF-8");
@@ -152,7 +114,7 @@ static int put_instruction(struct cli *cli, const struct task_options *options, 
 }
 
 /* A file, or the schema itself. */
-static int put_schema(json_t *body, const char *schema, struct err *err)
+int task_put_schema(json_t *body, const char *schema, struct err *err)
 {
 	auto_free char *text = NULL;
 	json_error_t where;
@@ -177,6 +139,91 @@ static int put_schema(json_t *body, const char *schema, struct err *err)
 	return 0;
 }
 
+/* A program inside, its arguments after blanks. */
+static json_t *program_of(const char *text)
+{
+	auto_free char *words = mem_strdup(text);
+	char *rest = words, *word = strsep(&rest, " ");
+	json_t *args = json_array();
+	json_t *server = json_pack("{s:s, s:o}", "command", word, "args", args);
+
+	while ((word = strsep(&rest, " "))) {
+		if (*word)
+			json_array_append_new(args, json_string(word));
+	}
+	return server;
+}
+
+/* NAME=URL or NAME=PROGRAM. */
+static int put_servers(json_t *body, const struct opt_list *servers, struct err *err)
+{
+	json_t *all = json_object();
+
+	if (servers->count > 0)
+		json_object_set(body, "mcpServers", all);
+	json_decref(all); /* the body has it, or nobody */
+	for (size_t i = 0; i < servers->count; i++) {
+		const char *equals = strchr(servers->items[i], '=');
+		auto_free char *name = mem_strndup(
+			servers->items[i], equals ? (size_t)(equals - servers->items[i]) : 0);
+		json_t *server = NULL;
+
+		if (equals && strstr(equals, "://"))
+			server = json_pack("{s:s}", "url", equals + 1);
+		else if (equals && equals[1])
+			server = program_of(equals + 1);
+		if (!server || json_object_set_new(all, name, server) < 0)
+			return err_set(err, ERR_INVALID,
+			               "--mcp is NAME=URL or NAME='PROGRAM ARG…'");
+	}
+	return 0;
+}
+
+/* "NAME <EMAIL>" */
+static int put_author(json_t *body, const char *author, struct err *err)
+{
+	const char *open = author ? strrchr(author, '<') : NULL;
+	size_t len = author ? strlen(author) : 0, name = open ? (size_t)(open - author) : 0;
+	json_t *object;
+
+	if (!author)
+		return 0;
+	while (name > 0 && author[name - 1] == ' ')
+		name--;
+	if (!open || name == 0 || author[len - 1] != '>')
+		return err_set(err, ERR_INVALID, "--commit-as is \"NAME <EMAIL>\"");
+	object = json_object();
+	json_object_set_new(object, "name", json_stringn(author, name));
+	json_object_set_new(object, "email",
+	                    json_stringn(open + 1, len - 2 - (size_t)(open - author)));
+	json_object_set_new(body, "commitAs", object);
+	return 0;
+}
+
+static int put_repository(json_t *body, const struct task_options *options, struct err *err)
+{
+	json_t *pull = json_object();
+
+	if (options->pr && options->no_pr) {
+		json_decref(pull);
+		return err_set(err, ERR_INVALID, "--pr and --no-pr exclude each other");
+	}
+	body_put_text(body, "repository", options->repository);
+	body_put_text(body, "branch", options->branch);
+	if (options->pr || options->no_pr)
+		json_object_set_new(body, "createPr", json_boolean(options->pr));
+	body_put_text(pull, "title", options->pr_title);
+	body_put_text(pull, "body", options->pr_body);
+	body_put_text(pull, "base", options->base);
+	body_put_list(pull, "labels", &options->pr_labels);
+	if (options->draft)
+		json_object_set_new(pull, "draft", json_true());
+	if (json_object_size(pull) > 0)
+		json_object_set(body, "pullRequest", pull);
+	json_decref(pull);
+	return put_author(body, options->author, err);
+}
+
 static json_t *body_of(struct cli *cli, const struct task_options *options)
 {
 	auto_json json_t *body = json_object();
@@ -185,23 +232,26 @@ static json_t *body_of(struct cli *cli, const struct task_options *options)
 
 	json_object_set_new(body, "inputs", inputs);
 	json_object_set_new(body, "env", env);
-	put_text(body, "title", options->title);
-	put_text(body, "agent", options->agent);
-	put_text(body, "profile", options->profile);
-	put_text(body, "environment", options->environment);
-	put_text(body, "sandboxRuntime", options->runtime);
-	put_text(body, "repository", options->repository);
-	put_text(body, "branch", options->branch);
-	put_text(body, "resumeFrom", options->resume_from);
-	put_text(body, "team", options->team);
-	put_text(body, "userId", options->user);
-	put_text(body, "originProduct", options->origin ? options->origin : "cli");
-	put_ms(body, "timeout", options->timeout_ms);
-	put_ms(body, "idleTimeout", options->idle_ms);
-	put_ms(body, "priority", options->priority);
-	put_list(body, "scopes", &options->scopes);
-	put_list(body, "capabilities", &options->capabilities);
-	put_list(body, "extraDomains", &options->domains);
+	body_put_text(body, "title", options->title);
+	body_put_text(body, "agent", options->agent);
+	body_put_text(body, "model", options->model);
+	body_put_text(body, "reasoningEffort", options->effort);
+	body_put_text(body, "permissions", options->permissions);
+	body_put_text(body, "profile", options->profile);
+	body_put_text(body, "environment", options->environment);
+	body_put_text(body, "sandboxRuntime", options->runtime);
+	body_put_text(body, "resumeFrom", options->resume_from);
+	body_put_text(body, "mode", options->interactive ? "interactive" : NULL);
+	body_put_text(body, "team", options->team);
+	body_put_text(body, "userId", options->user);
+	body_put_text(body, "originProduct", options->origin ? options->origin : "cli");
+	body_put_ms(body, "timeout", options->timeout_ms);
+	body_put_ms(body, "idleTimeout", options->idle_ms);
+	body_put_ms(body, "priority", options->priority);
+	body_put_list(body, "scopes", &options->scopes);
+	body_put_list(body, "skills", &options->skills);
+	body_put_list(body, "capabilities", &options->capabilities);
+	body_put_list(body, "extraDomains", &options->domains);
 	if (options->budget) {
 		char *end;
 		double dollars = strtod(options->budget, &end);
@@ -213,10 +263,12 @@ static json_t *body_of(struct cli *cli, const struct task_options *options)
 		json_object_set_new(body, "budget", json_real(dollars));
 	}
 	if (put_instruction(cli, options, body) < 0 ||
-	    put_schema(body, options->schema, &cli->err) < 0 ||
+	    put_repository(body, options, &cli->err) < 0 ||
+	    task_put_schema(body, options->schema, &cli->err) < 0 ||
+	    put_servers(body, &options->servers, &cli->err) < 0 ||
 	    cli_spec_add_env(env, &options->env, &cli->err) < 0 ||
-	    put_map(body, "labels", &options->labels, &cli->err) < 0 ||
-	    put_map(body, "limits", &options->limits, &cli->err) < 0)
+	    body_put_map(body, "labels", &options->labels, &cli->err) < 0 ||
+	    body_put_map(body, "limits", &options->limits, &cli->err) < 0)
 		return NULL;
 	for (size_t i = 0; i < options->inputs.count; i++) {
 		if (add_input(inputs, options->inputs.items[i], &cli->err) < 0)
@@ -238,7 +290,22 @@ static json_t *body_of(struct cli *cli, const struct task_options *options)
 	         "ends it after this time: 30s for a question, 1m for a look around, 3m for an "   \
 	         "edit, 5m for a feature (the default), 10m for more"},                            \
 		{"idle-timeout", 0, OPT_MS, &(o).idle_ms, "TIME", "ends it when nothing happens"}, \
+		{"model", 0, OPT_STR, &(o).model, "NAME", "to ask (the provider's default)"},      \
+		{"effort",    0,       OPT_STR,                                                    \
+	         &(o).effort, "LEVEL", "how hard it thinks: minimal, low, medium, high"},          \
+		{"permissions",    0,      OPT_STR,                                                \
+	         &(o).permissions, "WORD", "what it is told that asks: allow, deny, ask"},         \
+		{"mcp",                                                                            \
+	         0,                                                                                \
+	         OPT_LIST,                                                                         \
+	         &(o).servers,                                                                     \
+	         "NAME=URL|PROGRAM",                                                               \
+	         "server of MCP for it; may repeat"},                                              \
+		{"interactive", 0,                                                                 \
+	         OPT_FLAG,      &(o).interactive,                                                  \
+	         NULL,          "it takes commands after its instruction: cloche task attach"},    \
 		{"scope", 0, OPT_LIST, &(o).scopes, "SCOPE", "of its credential; may repeat"},     \
+		{"skill", 0, OPT_LIST, &(o).skills, "NAME", "it is shown; may repeat"},            \
 		{"capability", 0, OPT_LIST, &(o).capabilities, "WORD", "it needs; may repeat"},    \
 		{"profile", 0, OPT_STR, &(o).profile, "NAME", "recipe of its sandbox"},            \
 		{"environment", 0, OPT_STR, &(o).environment, "NAME", "network policy"},           \
@@ -249,6 +316,14 @@ static json_t *body_of(struct cli *cli, const struct task_options *options)
 		{"input", 0, OPT_LIST, &(o).inputs, "FILE:TARGET", "a file for it; may repeat"},   \
 		{"repository", 0, OPT_STR, &(o).repository, "ORG/NAME", "to clone into it"},       \
 		{"branch", 0, OPT_STR, &(o).branch, "NAME", "of the repository"},                  \
+		{"pr", 0, OPT_FLAG, &(o).pr, NULL, "open a pull request (with a repository)"},     \
+		{"no-pr", 0, OPT_FLAG, &(o).no_pr, NULL, "open none"},                             \
+		{"draft", 0, OPT_FLAG, &(o).draft, NULL, "a draft of one"},                        \
+		{"base", 0, OPT_STR, &(o).base, "NAME", "branch to merge into"},                   \
+		{"pr-title", 0, OPT_STR, &(o).pr_title, "TEXT", "of the pull request"},            \
+		{"pr-body", 0, OPT_STR, &(o).pr_body, "TEXT", "of the pull request"},              \
+		{"pr-label", 0, OPT_LIST, &(o).pr_labels, "LABEL", "of it; may repeat"},           \
+		{"commit-as", 0, OPT_STR, &(o).author, "\"NAME <EMAIL>\"", "who commits"},         \
 		{"resume-from",    0,    OPT_STR,                                                  \
 	         &(o).resume_from, "ID", "a run or task whose files to go on with"},               \
 		{"output-schema", 0,      OPT_STR,                                                 \
@@ -373,11 +448,11 @@ static int start(struct cli *cli, bool resumes)
 		return -1;
 	auto_free char *target = client_target("/tasks/%s/runs", cli->argv[0]);
 
-	put_ms(body, "timeout", options.timeout_ms);
-	put_ms(body, "idleTimeout", options.idle_ms);
-	put_ms(body, "priority", options.priority);
+	body_put_ms(body, "timeout", options.timeout_ms);
+	body_put_ms(body, "idleTimeout", options.idle_ms);
+	body_put_ms(body, "priority", options.priority);
 	if (resumes)
-		put_text(body, "resumeFrom", cli->argv[0]);
+		body_put_text(body, "resumeFrom", cli->argv[0]);
 	if (client_json(cli, "POST", target, body, &answer) < 0)
 		return -1;
 	return show_started(cli, answer, &options);
@@ -430,7 +505,7 @@ int cmd_task_stop(struct cli *cli)
 		auto_json json_t *body = json_object();
 		auto_json json_t *answer = NULL;
 
-		put_text(body, "reason", reason);
+		body_put_text(body, "reason", reason);
 		if (client_json(cli, "POST", target, body, &answer) < 0)
 			return err_wrap(&cli->err, "stop %s", cli->argv[i]);
 		(void)output_json(cli, answer);

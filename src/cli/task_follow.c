@@ -238,6 +238,12 @@ void task_show(struct cli *cli, const json_t *answer)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(facts); i++)
 		output_fact(facts[i], "%s", client_str(task, facts[i]));
+	if (*client_str(task, "repository")) {
+		output_fact("repository", "%s", client_str(task, "repository"));
+		output_fact("branch", "%s", client_str(task, "branch"));
+		output_fact("pull request", "%s",
+		            client_str(json_object_get(task, "pullRequest"), "url"));
+	}
 	output_fact("run", "%s", client_str(run, "id"));
 	output_fact("detail", "%s", client_str(run, "detail"));
 	output_fact("sandbox", "%s", client_str(run, "sandbox"));

@@ -98,17 +98,7 @@ int cmd_webhook_list(struct cli *cli)
 
 int cmd_webhook_rm(struct cli *cli)
 {
-	int r = cli_parse(cli, NULL, 1, -1);
-
-	if (r <= 0)
-		return r;
-	for (int i = 0; i < cli->argc; i++) {
-		auto_free char *target = client_target("/webhooks/%s", cli->argv[i]);
-
-		if (client_json(cli, "DELETE", target, NULL, NULL) < 0)
-			return err_wrap(&cli->err, "remove %s", cli->argv[i]);
-	}
-	return 0;
+	return client_remove_each(cli, "webhooks");
 }
 
 int cmd_webhook_rotate(struct cli *cli)

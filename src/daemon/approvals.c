@@ -27,6 +27,8 @@ struct waiting {
 	char *by;
 	engine_on_done on_done; /* of the answer under way; NULL: none */
 	void *ctx;
+	approval_on_verdict on_verdict; /* of a question of an agent; NULL: of a keeper */
+	void *asker;
 };
 
 struct approvals {
@@ -85,6 +87,16 @@ static void tell(const struct waiting *waiting, enum event_kind kind, const char
 	event_done(&event);
 }
 
+/* An agent waits inside, and no keeper. */
+static void tell_asker(struct waiting *waiting, bool is_allowed)
+{
+	approval_on_verdict on_verdict = waiting->on_verdict;
+
+	waiting->on_verdict = NULL;
+	if (on_verdict)
+		on_verdict(is_allowed, waiting->asker);
+}
+
 static void on_over(struct loop_timer *timer, void *ctx)
 {
 	struct waiting *waiting = ctx;
@@ -93,6 +105,7 @@ static void on_over(struct loop_timer *timer, void *ctx)
 	if (waiting->on_done)
 		return;
 	tell(waiting, EVENT_APPROVAL_ANSWERED, "timeout");
+	tell_asker(waiting, false);
 	waiting_free(waiting);
 }
 
@@ -105,7 +118,7 @@ static bool is_known(const struct approvals *approvals, const char *sandbox, uin
 	for (const struct waiting *at = approvals->first; at; at = at->next) {
 		if (!str_eq(at->approval->sandbox.text, sandbox))
 			continue;
-		if (at->approval->ask == ask)
+		if (at->approval->ask == ask && !at->approval->title)
 			return true;
 		count++;
 	}
@@ -123,12 +136,22 @@ static char *words(const struct wire_msg *msg, enum wire_field field)
 	return mem_strdup(shown);
 }
 
+static void add(struct waiting *waiting, uint64_t left_ms)
+{
+	struct waiting **at = &waiting->approvals->first;
+
+	while (*at)
+		at = &(*at)->next;
+	*at = waiting;
+	loop_timer_in(waiting->approvals->fleet->loop, &waiting->timer, left_ms, on_over, waiting);
+	tell(waiting, EVENT_APPROVAL_ASKED, NULL);
+}
+
 void approvals_on_ask(struct member *member, const struct wire_msg *msg)
 {
 	struct approvals *approvals = member->fleet->approvals;
 	uint64_t ask = wire_u64(msg, FIELD_ASK, 0);
 	uint64_t left_ms = wire_u64(msg, FIELD_TIMEOUT_MS, ASK_MS);
-	struct waiting **at;
 	struct waiting *waiting;
 	struct approval *approval;
 
@@ -147,11 +170,47 @@ void approvals_on_ask(struct member *member, const struct wire_msg *msg)
 	approval->pid = wire_u64(msg, FIELD_PID, 0);
 	approval->asked_ms = io_real_ms();
 	approval->expires_ms = approval->asked_ms + left_ms;
-	for (at = &approvals->first; *at;)
-		at = &(*at)->next;
-	*at = waiting;
-	loop_timer_in(approvals->fleet->loop, &waiting->timer, left_ms, on_over, waiting);
-	tell(waiting, EVENT_APPROVAL_ASKED, NULL);
+	add(waiting, left_ms);
+}
+
+int approvals_ask(struct approvals *approvals, const struct approval_question *question,
+                  struct id *ret_id, struct err *err)
+{
+	const struct member *member =
+		approvals ? fleet_find(approvals->fleet, question->sandbox) : NULL;
+	struct waiting *waiting;
+
+	if (!member || member->row->state != SANDBOX_RUNNING)
+		return err_set(err, ERR_CONFLICT, "the sandbox does not run");
+	if (is_known(approvals, question->sandbox, UINT64_MAX))
+		return err_set(err, ERR_LIMITED, "too many questions wait already");
+	waiting = mem_new(struct waiting);
+	waiting->approvals = approvals;
+	waiting->approval = approval_new();
+	waiting->approval->sandbox = member->row->id;
+	waiting->approval->title = mem_strdup(question->title);
+	waiting->approval->program = mem_strdup(question->program);
+	waiting->approval->asked_ms = io_real_ms();
+	waiting->approval->expires_ms = waiting->approval->asked_ms + question->timeout_ms;
+	waiting->on_verdict = question->on_verdict;
+	waiting->asker = question->ctx;
+	add(waiting, question->timeout_ms);
+	*ret_id = waiting->approval->id;
+	return 0;
+}
+
+void approvals_withdraw(struct approvals *approvals, const char *id)
+{
+	for (struct waiting *at = approvals ? approvals->first : NULL; at; at = at->next) {
+		if (!str_eq(at->approval->id.text, id))
+			continue;
+		at->on_verdict = NULL;
+		if (!at->on_done) {
+			tell(at, EVENT_APPROVAL_ANSWERED, "gone");
+			waiting_free(at);
+		}
+		return;
+	}
 }
 
 const struct approval *approvals_at(struct approvals *approvals, size_t index)
@@ -164,6 +223,7 @@ const struct approval *approvals_at(struct approvals *approvals, size_t index)
 			continue; /* being answered */
 		if (!member_of(at)) {
 			tell(at, EVENT_APPROVAL_ANSWERED, "gone");
+			tell_asker(at, false);
 			waiting_free(at);
 		} else if (index-- == 0) {
 			return at->approval;
@@ -348,12 +408,16 @@ static void on_begin(struct loop_timer *timer, void *ctx)
 {
 	struct waiting *waiting = ctx;
 
-	if (!waiting->is_allowed || waiting->reach == APPROVAL_ONCE)
+	if (waiting->approval->title) {
+		tell_asker(waiting, waiting->is_allowed);
+		finish(waiting, &no_err);
+	} else if (!waiting->is_allowed || waiting->reach == APPROVAL_ONCE) {
 		send_answer(waiting);
-	else if (waiting->reach == APPROVAL_SANDBOX)
+	} else if (waiting->reach == APPROVAL_SANDBOX) {
 		allow_for_sandbox(waiting);
-	else
+	} else {
 		allow_for_environment(waiting);
+	}
 }
 
 static struct waiting *find(const struct approvals *approvals, const char *id, struct err *err)
@@ -379,6 +443,12 @@ void approvals_answer(struct approvals *approvals, const char *id,
 	struct err err = {0};
 	struct waiting *waiting = find(approvals, id, &err);
 
+	if (waiting && waiting->approval->title && answer->is_allowed &&
+	    answer->reach != APPROVAL_ONCE) {
+		(void)err_set(&err, ERR_INVALID,
+		              "what an agent asks for is allowed once"); /* always -1 */
+		waiting = NULL;
+	}
 	if (!waiting) {
 		lifecycle_refuse(approvals->fleet, &err, NULL, on_done, ctx);
 		return;

@@ -18,6 +18,10 @@ void approvals_free(struct approvals *approvals);
 
 /* What the keeper asks. */
 void approvals_on_ask(struct member *member, const struct wire_msg *msg);
+/* What an agent asks, as engine_ops has it; whoever asks does so again after a restart. */
+int approvals_ask(struct approvals *approvals, const struct approval_question *question,
+                  struct id *ret_id, struct err *err) NODISCARD;
+void approvals_withdraw(struct approvals *approvals, const char *id);
 /* Those that still wait, oldest first; NULL after the last. */
 const struct approval *approvals_at(struct approvals *approvals, size_t index);
 void approvals_answer(struct approvals *approvals, const char *id,

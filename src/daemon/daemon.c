@@ -22,9 +22,11 @@
 #include "base/mem.h"
 #include "base/opt.h"
 #include "base/str.h"
+#include "daemon/commands.h"
 #include "daemon/engine.h"
 #include "daemon/environments.h"
 #include "daemon/fleet.h"
+#include "daemon/forges.h"
 #include "daemon/gallery.h"
 #include "daemon/guests.h"
 #include "daemon/inner.h"
@@ -35,6 +37,7 @@
 #include "daemon/reconcile.h"
 #include "daemon/sampler.h"
 #include "daemon/services.h"
+#include "daemon/skills.h"
 #include "daemon/sweep.h"
 #include "daemon/tcp.h"
 #include "daemon/vault.h"
@@ -66,7 +69,10 @@ struct daemon {
 	struct runtime *runtime;
 	struct environments environments;
 	struct services services;
+	struct commands commands;
+	struct skills skills;
 	struct providers providers;
+	struct forges forges;
 	struct fleet *fleet;
 	struct gallery *gallery;
 	struct engine *engine;
@@ -155,7 +161,9 @@ static int load_config(struct daemon *daemon, struct err *err)
 	if (daemon->log_level && !log_parse_level(daemon->log_level, &level))
 		return err_set(err, ERR_INVALID, "--log-level is debug, info, warn or error");
 	log_setup("daemon", level);
-	return 0;
+	daemon->commands.config = &daemon->config;
+	daemon->commands.state = daemon->state;
+	return commands_load(&daemon->commands, err);
 }
 
 static void on_signal(int signal, void *ctx)
@@ -176,7 +184,8 @@ static void on_store(struct loop_source *source, uint32_t events, void *ctx)
 static int open_store(struct daemon *daemon, struct err *err)
 {
 	auto_free char *path = mem_printf("%s/store/cloche.db", daemon->state);
-	struct store_options options = {.path = path, .audit_key = daemon->keys.audit};
+	struct store_options options = {
+		.path = path, .audit_key = daemon->keys.audit, .sealing_key = daemon->keys.sealing};
 	int r;
 
 	if (store_open(&options, &daemon->store, err) < 0)
@@ -230,6 +239,14 @@ static void settle(const char *run, void *ctx)
 	providers_settle(&daemon->providers, run);
 }
 
+static int show_skills(const char *team, const struct strings *names, struct spec *spec, void *ctx,
+                       struct err *err)
+{
+	const struct daemon *daemon = ctx;
+
+	return skills_mount(&daemon->skills, team, names, spec, err);
+}
+
 /* Logs and artifacts of runs are files beside the store. */
 static int make_tasks(struct daemon *daemon, struct err *err)
 {
@@ -242,6 +259,7 @@ static int make_tasks(struct daemon *daemon, struct err *err)
 	                              .make_spec = task_make_spec,
 	                              .secrets = secrets_of,
 	                              .settle = settle,
+	                              .show_skills = show_skills,
 	                              .ctx = daemon};
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -306,6 +324,9 @@ static int assemble(struct daemon *daemon, struct err *err)
 	                       .environments = &daemon->environments,
 	                       .services = &daemon->services,
 	                       .providers = &daemon->providers,
+	                       .commands = &daemon->commands,
+	                       .forges = &daemon->forges,
+	                       .skills = &daemon->skills,
 	                       .store = daemon->store,
 	                       .runtime = daemon->runtime,
 	                       .run_fd = daemon->run_fd,
@@ -313,6 +334,12 @@ static int assemble(struct daemon *daemon, struct err *err)
 	daemon->fleet = fleet_new(&parts);
 	daemon->services.fleet = daemon->fleet;
 	services_start(&daemon->services, daemon->loop);
+	daemon->skills = (struct skills){&daemon->config, daemon->state, daemon->store};
+	daemon->commands.loop = daemon->loop;
+	daemon->commands.broker = daemon->broker;
+	daemon->commands.services = &daemon->services;
+	daemon->forges.services = &daemon->services;
+	forges_start(&daemon->forges, daemon->loop, proxy_upstreams(daemon->services.proxy));
 	daemon->providers.fleet = daemon->fleet;
 	if (providers_start(&daemon->providers, daemon->loop,
 	                    proxy_upstreams(daemon->services.proxy), err) < 0)
@@ -356,6 +383,8 @@ static void on_service(struct request *request, const char *name, void *ctx)
 
 	if (str_eq(name, "llm"))
 		api_on_model(request, daemon->api);
+	else if (str_eq(name, "git"))
+		api_on_git(request, daemon->api);
 	else
 		services_serve(&daemon->services, request, name);
 }
@@ -406,6 +435,7 @@ static void on_ready(const struct err *err, void *ctx)
 	store_event_put(daemon->store, &event, NULL, NULL);
 	event_done(&event);
 	gallery_sweep(daemon->gallery);
+	skills_sweep(&daemon->skills);
 	sweep_start(daemon->fleet);
 	sampler_start(daemon->fleet);
 	/* Not at once: a daemon that was started for one job has it done before it makes a stock.
@@ -468,6 +498,7 @@ static void finish(struct daemon *daemon)
 	tcp_stop(&daemon->tcp);
 	inner_stop(&daemon->inner);
 	providers_stop(&daemon->providers);
+	forges_stop(&daemon->forges);
 	services_stop(&daemon->services);
 	if (daemon->tasks)
 		tasks_shut(daemon->tasks);
@@ -493,6 +524,7 @@ static void finish(struct daemon *daemon)
 	api_free(daemon->api);
 	loop_free(daemon->loop);
 	tcp_done(&daemon->tcp);
+	commands_done(&daemon->commands);
 	config_done(&daemon->config);
 	keys_done(&daemon->keys);
 	fd_closep(&daemon->run_fd);

@@ -294,11 +294,53 @@ void lifecycle_continue_removal(struct member *member)
 {
 	if (!member->is_removal_stored || member->is_busy || member->fleet->is_shut)
 		return;
+	if (calm_forget(&member->fleet->calm, &member->removal))
+		member_unref(member); /* the caller has one, too */
 	loop_timer_stop(&member->timer);
 	member_disconnect(member);
 	live_end_all(member, "stopped");
 	member_answer(&member->stop_waiters, member->row, &no_err);
 	step_reap(member, false, on_removal_reaped);
+}
+
+static void on_calm(struct calm_job *job, void *ctx)
+{
+	struct member *member = ctx;
+
+	lifecycle_continue_removal(member);
+	member_unref(member);
+}
+
+/* Of one whose command ended: whoever asks for the next one goes first. */
+static void remove_when_calm(struct member *member)
+{
+	if (member->fleet->is_shut || member->removal.is_waiting)
+		return;
+	calm_wait(&member->fleet->calm, &member->removal, on_calm, member_ref(member));
+}
+
+static void on_removal_stored(const struct store_result *result, void *ctx);
+
+static void on_store_due(struct loop_timer *timer, void *ctx)
+{
+	struct member *member = ctx;
+
+	member->is_retrying = false;
+	metrics_count(&member->fleet->metrics, METRICS_REPEATS);
+	member->fleet->told_early++;
+	step_store_soon(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
+	member_unref(member);
+}
+
+/* Whoever it was made for has left, and what the store refused may be that it ever was: nobody but
+ * us would know of it. */
+static void store_removal_again(struct member *member)
+{
+	struct fleet *fleet = member->fleet;
+
+	member->is_retrying = true;
+	loop_timer_in(fleet->loop, &member->timer, fleet_retry_ms(fleet, member->attempts++),
+	              on_store_due, member_ref(member));
 }
 
 static void on_removal_stored(const struct store_result *result, void *ctx)
@@ -311,7 +353,14 @@ static void on_removal_stored(const struct store_result *result, void *ctx)
 		member->is_removal_stored = true;
 		member->attempts = 0;
 		member_answer(&member->removing_waiters, NULL, &no_err);
-		lifecycle_continue_removal(member);
+		if (member->row->spec.is_ephemeral && !member->remove_waiters)
+			remove_when_calm(member);
+		else
+			lifecycle_continue_removal(member);
+	} else if (member->row->spec.is_ephemeral && !member->remove_waiters &&
+	           !member->fleet->is_shut) {
+		member_answer(&member->removing_waiters, NULL, &result->err);
+		store_removal_again(member);
 	} else {
 		/* As it is on disk; what runs of it runs on. */
 		member_set_state(member, member->state_before);
@@ -347,7 +396,13 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 		                                       : &member->remove_waiters,
 		            NULL, on_done, ctx);
 		if (is_first) {
-			member->state_before = before;
+			if (member->is_retrying) {
+				loop_timer_stop(&member->timer);
+				member->is_retrying = false;
+				member_unref(member); /* fleet_get gave another */
+			} else {
+				member->state_before = before;
+			}
 			fleet->told_early += member->row->spec.is_ephemeral;
 			if (member->row->spec.is_ephemeral && how & ENGINE_REMOVE_DETACH)
 				step_store_soon(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
@@ -355,6 +410,8 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 				step_store(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
 		} else if (member->is_retrying) {
 			loop_timer_in(fleet->loop, &member->timer, 0, on_removal_due, member);
+		} else if (member->removal.is_waiting && !(how & ENGINE_REMOVE_DETACH)) {
+			lifecycle_continue_removal(member);
 		}
 	}
 	member_unref(member);

@@ -1,10 +1,13 @@
 #include "daemon/engine.h"
 
+#include "api/skills.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/approvals.h"
+#include "daemon/commands.h"
 #include "daemon/environments.h"
 #include "daemon/fleet.h"
+#include "daemon/forges.h"
 #include "daemon/gallery.h"
 #include "daemon/lifecycle.h"
 #include "daemon/live.h"
@@ -12,6 +15,8 @@
 #include "daemon/ports.h"
 #include "daemon/providers.h"
 #include "daemon/services.h"
+#include "daemon/skills.h"
+#include "gateway/forge.h"
 #include "model/entry.h"
 #include "runtime/broker_call.h"
 #include "store/store.h"
@@ -463,6 +468,36 @@ static void do_provider_test(struct engine *engine, const struct provider *provi
 	providers_test(of(engine)->fleet->providers, provider, on_status, ctx);
 }
 
+static void do_serve_git(struct engine *engine, struct request *request,
+                         const struct forge_grant *grant, const struct err *err)
+{
+	forges_serve(of(engine)->fleet->forges, request, grant, err);
+}
+
+static void do_pull_open(struct engine *engine, const struct forge_pull *pull,
+                         forge_on_pulled on_pulled, void *ctx)
+{
+	forgeway_pull(of(engine)->fleet->forges->forgeway, pull, on_pulled, ctx);
+}
+
+static void do_forge_forget(struct engine *engine, const char *run)
+{
+	if (of(engine)->fleet->forges->forgeway)
+		forgeway_forget(of(engine)->fleet->forges->forgeway, run);
+}
+
+static void do_forge_test(struct engine *engine, const struct forge *forge,
+                          engine_on_status on_status, void *ctx)
+{
+	forgeway_test(of(engine)->fleet->forges->forgeway, forge, on_status, ctx);
+}
+
+static void do_forge_seal(struct engine *engine, const struct forge *forge, const char *value,
+                          engine_on_done on_done, void *ctx)
+{
+	forges_seal(of(engine)->fleet->forges, forge, value, on_done, ctx);
+}
+
 static void do_serve_port(struct engine *engine, const char *sandbox, uint16_t port,
                           struct request *request, const char *target)
 {
@@ -479,6 +514,64 @@ static void do_approval_answer(struct engine *engine, const char *id,
                                void *ctx)
 {
 	approvals_answer(of(engine)->fleet->approvals, id, answer, on_done, ctx);
+}
+
+static int do_approval_ask(struct engine *engine, const struct approval_question *question,
+                           struct id *ret_id, struct err *err)
+{
+	return approvals_ask(of(engine)->fleet->approvals, question, ret_id, err);
+}
+
+static void do_approval_withdraw(struct engine *engine, const char *id)
+{
+	approvals_withdraw(of(engine)->fleet->approvals, id);
+}
+
+static int do_skill_list(struct engine *engine, const char *team, struct strings *ret,
+                         struct err *err)
+{
+	return skills_list(of(engine)->fleet->skills, team, ret, err);
+}
+
+static int do_skill_get(struct engine *engine, const char *team, const char *name,
+                        struct skill **ret, struct err *err)
+{
+	return skills_get(of(engine)->fleet->skills, team, name, ret, err);
+}
+
+static int do_skill_put(struct engine *engine, const char *team, const struct skill *skill,
+                        struct err *err)
+{
+	return skills_put(of(engine)->fleet->skills, team, skill, err);
+}
+
+static int do_skill_remove(struct engine *engine, const char *team, const char *name,
+                           struct err *err)
+{
+	return skills_remove(of(engine)->fleet->skills, team, name, err);
+}
+
+static const struct skill_ops skill_ops = {
+	.list = do_skill_list,
+	.get = do_skill_get,
+	.put = do_skill_put,
+	.remove = do_skill_remove,
+};
+
+static struct command *do_command_at(struct engine *engine, size_t index)
+{
+	return commands_at(of(engine)->fleet->commands, index);
+}
+
+static int do_command_reload(struct engine *engine, struct err *err)
+{
+	return commands_load(of(engine)->fleet->commands, err);
+}
+
+static void do_command_call(struct engine *engine, const struct command_call *call,
+                            engine_on_command on_result, void *ctx)
+{
+	commands_call(of(engine)->fleet->commands, call, on_result, ctx);
 }
 
 static void do_doctor(struct engine *engine, engine_on_strings on_checks, void *ctx)
@@ -518,6 +611,7 @@ static const struct engine_ops ops = {
 	.image_remove = do_image_remove,
 	.serve_port = do_serve_port,
 	.serve_model = do_serve_model,
+	.forges = {do_serve_git, do_pull_open, do_forge_forget, do_forge_test, do_forge_seal},
 	.provider_at = do_provider_at,
 	.provider_add = do_provider_add,
 	.provider_remove = do_provider_remove,
@@ -531,6 +625,12 @@ static const struct engine_ops ops = {
 	.environment_remove = do_environment_remove,
 	.approval_at = do_approval_at,
 	.approval_answer = do_approval_answer,
+	.approval_ask = do_approval_ask,
+	.approval_withdraw = do_approval_withdraw,
+	.skills = &skill_ops,
+	.command_at = do_command_at,
+	.command_reload = do_command_reload,
+	.command_call = do_command_call,
 	.doctor = do_doctor,
 	.metrics = do_metrics,
 };

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "daemon/notes.h"
 #include "daemon/vault.h"
+#include "model/capability.h"
 #include "model/variable.h"
 #include "store/store.h"
 
@@ -48,6 +49,9 @@ int environments_get(const struct environments *all, const char *team, const cha
 		*ret = environment_copy(known);
 		return 0;
 	}
+	if (capability_is_network(name))
+		return capability_network(name, &all->config->capabilities,
+		                          &all->config->scope_objects, ret, err);
 	if (store_environment_get(all->store, team, name, ret, err) == 0)
 		return 0;
 	if (err->code == ERR_NOT_FOUND)

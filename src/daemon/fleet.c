@@ -27,7 +27,8 @@ enum {
 	RETRY_MOST_MS = 60 * 1000,
 	RETRY_DOUBLINGS = 6,
 	EXIT_FILE_BYTES = 4096,
-	SOON_MS = 10
+	SOON_MS = 40,
+	WAITING_LEAST = 32 /* removals that may wait (calm.h) */
 };
 
 struct fleet *fleet_new(const struct fleet *parts)
@@ -36,6 +37,7 @@ struct fleet *fleet_new(const struct fleet *parts)
 
 	*fleet = *parts;
 	metrics_init(&fleet->metrics);
+	calm_init(&fleet->calm, fleet->loop, WAITING_LEAST);
 	fleet->approvals = approvals_new(fleet);
 	return fleet;
 }
@@ -172,7 +174,9 @@ void member_unref(struct member *member)
 
 void fleet_shut(struct fleet *fleet)
 {
+	calm_flush(&fleet->calm);
 	fleet->is_shut = true;
+	calm_done(&fleet->calm);
 	loop_timer_stop(&fleet->hurry);
 	store_hurry(fleet->store);
 	for (struct member *member = fleet->members; member;) {

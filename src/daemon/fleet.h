@@ -13,6 +13,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/loop.h"
+#include "daemon/calm.h"
 #include "daemon/metrics.h"
 #include "model/sandbox.h"
 #include "runtime/peer.h"
@@ -29,7 +30,9 @@ struct member;
 struct pool;
 struct pool_shelf;
 struct runtime;
+struct commands;
 struct services;
+struct skills;
 struct store;
 
 /* Somebody who waits for a sandbox to reach an end of its way. */
@@ -60,6 +63,7 @@ struct member {
 	bool is_undone;          /* nothing of the start that failed is left */
 	bool is_stop_stored;
 	bool is_removal_stored;
+	struct calm_job removal;         /* stored, and nobody waits for it */
 	bool is_retrying;                /* the removal failed and the timer repeats it */
 	bool has_unknown_execs;          /* the end of one could not be stored */
 	enum sandbox_state state_before; /* the removal that is being stored */
@@ -93,6 +97,9 @@ struct fleet {
 	const struct environments *environments; /* not owned */
 	struct services *services;               /* not owned; NULL: none, in tests */
 	struct providers *providers;             /* the same */
+	struct commands *commands;               /* the same */
+	struct forges *forges;                   /* the same */
+	struct skills *skills;                   /* the same */
 	struct approvals *approvals;
 	struct member *members;
 	/* Somebody inside wants the API or a service; takes fd. NULL: nobody is there for that. */
@@ -101,6 +108,7 @@ struct fleet {
 	struct leftover *leftovers; /* leftover.h */
 	size_t told_early;          /* removals whose clients do not wait for the store */
 	struct member_waiter *settle_waiters;
+	struct calm calm;
 	struct metrics metrics;
 	struct loop_timer hurry; /* fleet_submit_soon */
 	bool is_hurry_due;

@@ -331,6 +331,8 @@ static void claim(struct member *member)
 	wire_put_u64(&out, FIELD_NOFILE, spec->limits.nofile);
 	if (spec->ttl_ms)
 		wire_put_u64(&out, FIELD_DEADLINE_MS, io_boot_ms() + spec->ttl_ms);
+	if (spec_is_for_one_command(spec))
+		wire_put_u64(&out, FIELD_ONCE, 1);
 	peer_call(member->peer, number, &out, CLAIM_MS, on_claimed, member);
 }
 
@@ -455,6 +457,7 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 	struct sandbox_network network = {0};
 	struct err err = {0};
 
+	calm_disturb(&fleet->calm);
 	if (fleet->is_shut)
 		(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is ending"); /* always -1 */
 	if (err.code != ERR_OK ||

@@ -397,6 +397,7 @@ void live_start(struct member *member, const struct exec_start *start, engine_on
 	auto_wire_out struct wire_out out = {0};
 	uint64_t number = peer_begin(member->peer, &out, WIRE_K_EXEC);
 
+	calm_disturb(&member->fleet->calm);
 	live->is_internal = start->is_internal;
 	live->is_recorded = start->is_recorded;
 	live->is_starting = true;

@@ -170,6 +170,8 @@ static void on_egress(const struct err *err, void *ctx)
 {
 	struct enforcing *enforcing = ctx;
 	struct member *member = enforcing->member;
+	const struct environments *environments = member->fleet->environments;
+	const struct config *config = environments ? environments->config : NULL;
 	auto_wire_out struct wire_out out = {0};
 	auto_free uint8_t *blob = NULL;
 	struct err gone = *err;
@@ -186,6 +188,8 @@ static void on_egress(const struct err *err, void *ctx)
 	number = peer_begin(member->peer, &out, WIRE_K_POLICY);
 	wire_put_u64(&out, FIELD_GENERATION, member->row->network.generation);
 	wire_put_bytes(&out, FIELD_POLICY, blob, len);
+	if (config)
+		wire_put_u64(&out, FIELD_TIMEOUT_MS, config->ask_timeout_ms);
 	peer_call(member->peer, number, &out, POLICY_MS, on_keeper, enforcing);
 }
 

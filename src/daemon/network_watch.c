@@ -39,6 +39,17 @@ static void put_number(json_t *data, const struct wire_msg *msg, enum wire_field
 		                                                 (uint64_t)INT64_MAX)));
 }
 
+/* Its own time: a keeper may have kept it for a daemon that was away. */
+static void put_time(json_t *data, const struct wire_msg *msg)
+{
+	char text[32];
+
+	if (!wire_has(msg, FIELD_STARTED_MS))
+		return;
+	io_format_time(text, sizeof(text), wire_u64(msg, FIELD_STARTED_MS, 0));
+	json_object_set_new(data, "decidedAt", json_string(text));
+}
+
 static json_t *decision_data(const struct wire_msg *msg)
 {
 	json_t *data = json_object();
@@ -56,6 +67,7 @@ static json_t *decision_data(const struct wire_msg *msg)
 	put_number(data, msg, FIELD_COUNT, "count");
 	put_number(data, msg, FIELD_SENT, "sent");
 	put_number(data, msg, FIELD_RECEIVED, "received");
+	put_time(data, msg);
 	return data;
 }
 

@@ -93,6 +93,8 @@ void note_approval(struct event *ret, enum event_kind kind, const struct approva
 	json_t *data = json_object();
 
 	put_text(data, "approval", approval->id.text);
+	put_text(data, "kind", approval->title ? "permission" : "network");
+	put_text(data, "tool", approval->title);
 	put_text(data, "proto", approval->proto);
 	put_text(data, "host", approval->host);
 	put_text(data, "address", approval->address);

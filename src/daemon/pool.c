@@ -12,9 +12,9 @@
 
 /* Making one costs a few milliseconds of both cores: two at a time leave room for who waits. */
 enum { MAKING_MAX = 2, RETRY_MS = 1000, RETRY_MAX_MS = 60 * 1000 };
-/* Whoever just took one wants the processors for its command: the shelf is filled when nobody came
- * for a while, or at once when it runs low. */
-enum { REFILL_MS = 25, LOW_PART = 4 };
+/* Whoever just took one wants the processors for its command: the shelf is filled when it is calm
+ * (calm.h), or at once when it runs low. */
+enum { LOW_PART = 4, LOW_MOST = 4 };
 
 struct pool_shelf {
 	struct pool *pool;
@@ -27,7 +27,8 @@ struct pool_shelf {
 	uint64_t hits, misses, made, failed;
 	struct span make;
 	uint64_t retry_ms; /* 0: the last one worked */
-	struct loop_timer retry, refill;
+	struct loop_timer retry;
+	struct calm_job refill;
 };
 
 struct pool {
@@ -47,19 +48,24 @@ static void shelf_init(struct pool_shelf *shelf, struct pool *pool, const struct
 static void shelf_done(struct pool_shelf *shelf)
 {
 	loop_timer_stop(&shelf->retry);
-	loop_timer_stop(&shelf->refill);
+	(void)calm_forget(&shelf->pool->fleet->calm, &shelf->refill);
 	mem_freep(&shelf->ready);
 }
 
 struct pool *pool_new(struct fleet *fleet, const struct config *config)
 {
 	struct pool *pool = mem_new(struct pool);
+	size_t all = 0;
 
 	pool->fleet = fleet;
 	pool->count = config->profile_count;
 	pool->shelves = mem_zalloc(pool->count * sizeof(*pool->shelves));
-	for (size_t i = 0; i < pool->count; i++)
+	for (size_t i = 0; i < pool->count; i++) {
 		shelf_init(&pool->shelves[i], pool, &config->profiles[i], config->profiles[i].pool);
+		all += config->profiles[i].pool;
+	}
+	/* What a machine has room for while it is ready it has room for once it was used. */
+	fleet->calm.room = MAX(fleet->calm.room, all);
 	shelf_init(&pool->blanks, pool, &config->profiles[0], config->blanks);
 	pool->blanks.is_blank = true;
 	return pool;
@@ -204,7 +210,7 @@ static bool make_one(struct pool_shelf *shelf)
 	return row != NULL;
 }
 
-static void fill_shelf(struct pool_shelf *shelf)
+static void make_some(struct pool_shelf *shelf)
 {
 	if (shelf->pool->fleet->is_shut)
 		return;
@@ -212,6 +218,22 @@ static void fill_shelf(struct pool_shelf *shelf)
 		if (!make_one(shelf))
 			return;
 	}
+}
+
+static void on_refill(struct calm_job *job, void *ctx)
+{
+	make_some(ctx);
+}
+
+static void fill_shelf(struct pool_shelf *shelf)
+{
+	struct calm *calm = &shelf->pool->fleet->calm;
+	size_t low = MIN(shelf->wanted / LOW_PART, (size_t)LOW_MOST);
+
+	if (shelf->ready_count < low || calm_is_reached(calm))
+		make_some(shelf);
+	else if (shelf->ready_count + shelf->making < shelf->wanted)
+		calm_wait(calm, &shelf->refill, on_refill, shelf);
 }
 
 void pool_fill(struct pool *pool)
@@ -237,14 +259,6 @@ static struct pool_shelf *shelf_for(struct pool *pool, const struct spec *spec)
 			return shelf;
 	}
 	return NULL;
-}
-
-static void refill_soon(struct pool_shelf *shelf)
-{
-	if (shelf->ready_count < shelf->wanted / LOW_PART)
-		fill_shelf(shelf);
-	else
-		loop_timer_in(shelf->pool->fleet->loop, &shelf->refill, REFILL_MS, on_retry, shelf);
 }
 
 static struct member *take_oldest(struct pool_shelf *shelf)
@@ -284,7 +298,7 @@ static struct member *borrow(struct pool *pool, const struct pool_shelf *own,
 
 		if (!member)
 			continue;
-		refill_soon(shelf);
+		fill_shelf(shelf);
 		return member;
 	}
 	return NULL;
@@ -303,7 +317,7 @@ struct member *pool_take(struct pool *pool, const struct spec *spec, const char 
 		shelf->hits++;
 	else
 		shelf->misses++;
-	refill_soon(shelf);
+	fill_shelf(shelf);
 	return member;
 }
 
@@ -318,7 +332,7 @@ struct member *pool_take_blank(struct pool *pool, const struct spec *spec)
 		shelf->hits++;
 	else if (shelf->wanted > 0)
 		shelf->misses++;
-	refill_soon(shelf);
+	fill_shelf(shelf);
 	return member;
 }
 

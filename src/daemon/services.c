@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/fleet.h"
@@ -74,9 +75,27 @@ static void put_word(json_t *data, const char *name, const char *text)
 	json_object_set_new(data, name, json_string(shown));
 }
 
-static void told(const struct proxy_report *report, void *ctx)
+/* What it was used, for its owner; a name that leads nowhere is nobody's. */
+static void count(struct services *services, const struct member *member,
+                  const struct proxy_report *report)
 {
-	struct services *services = ctx;
+	auto_(service_freep) struct service *service = NULL;
+	struct service_use more = {.calls = 1,
+	                           .denied = report->denied != NULL,
+	                           .sent = report->sent,
+	                           .received = report->received,
+	                           .last_ms = io_real_ms()};
+	struct store_write *write;
+
+	if (find(member->row->id.text, report->service, &service, &(struct err){0}, services) < 0)
+		return;
+	write = store_write_new(services->store);
+	store_count_service(write, service, &more);
+	store_write_submit(write, NULL, NULL);
+}
+
+void services_note(struct services *services, const struct proxy_report *report)
+{
 	struct member *member = fleet_find(services->fleet, report->sandbox);
 	json_t *data;
 
@@ -94,6 +113,12 @@ static void told(const struct proxy_report *report, void *ctx)
 	json_object_set_new(data, "received", json_integer((json_int_t)report->received));
 	json_object_set_new(data, "ms", json_integer((json_int_t)report->took_ms));
 	network_on_service(member, data);
+	count(services, member, report);
+}
+
+static void told(const struct proxy_report *report, void *ctx)
+{
+	services_note(ctx, report);
 }
 
 void services_start(struct services *services, struct loop *loop)

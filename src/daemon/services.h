@@ -15,6 +15,7 @@
 struct fleet;
 struct loop;
 struct proxy;
+struct proxy_report;
 struct request;
 struct store;
 
@@ -30,6 +31,8 @@ struct services {
 void services_start(struct services *services, struct loop *loop);
 /* When every request has ended. */
 void services_stop(struct services *services);
+/* A call of a sandbox is over: it becomes an event. */
+void services_note(struct services *services, const struct proxy_report *report);
 /* Answers the request of a sandbox. */
 void services_serve(struct services *services, struct request *request, const char *name);
 

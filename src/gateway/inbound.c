@@ -73,9 +73,10 @@ static bool on_header(const char *name, const char *value, void *ctx)
 	    !service_is_value(name) || !service_is_value(value))
 		return true;
 	if (strcasecmp(name, "Sec-WebSocket-Protocol") == 0) {
-		value = offered = without_keys(value);
-		if (!value)
+		offered = without_keys(value);
+		if (!offered)
 			return true;
+		value = offered;
 	}
 	if (!is_hop || (building->is_upgrade && strcasecmp(name, "Upgrade") == 0))
 		strings_take(building->ret, mem_printf("%s: %s", name, value));

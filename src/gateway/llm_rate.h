@@ -15,7 +15,7 @@ struct llm_rate *llm_rate_new(uint64_t requests_per_minute, uint64_t tokens_per_
 void llm_rate_free(struct llm_rate *rate);
 /* One more request: 0, or after how many ms it may come; *ret_what then says what there was too
  * much of. */
-uint64_t llm_rate_take(struct llm_rate *rate, const char *account, uint64_t now_ms,
+uint64_t llm_rate_take(struct llm_rate *rate, const char *name, uint64_t now_ms,
                        const char **ret_what);
 /* Tokens that were used. */
-void llm_rate_used(struct llm_rate *rate, const char *account, uint64_t tokens, uint64_t now_ms);
+void llm_rate_used(struct llm_rate *rate, const char *name, uint64_t tokens, uint64_t now_ms);

@@ -10,7 +10,7 @@ size_t mask_stream(struct buf *buf, size_t clean, const char *text, bool is_end)
 	uint8_t *bytes = buf->bytes ? buf->bytes + buf->start : NULL;
 	uint8_t *at;
 
-	if (size < SHORTEST || len == 0)
+	if (size < SHORTEST || len == 0 || !bytes)
 		return len;
 	while ((at = memmem(bytes + clean, len - clean, text, size))) {
 		memset(at, '*', size);

@@ -200,3 +200,43 @@ void proxy_test(struct proxy *proxy, const struct service *service, const char *
 	gateway_secret_wipe(&secret);
 	wipe_list(&headers);
 }
+
+static void add_header(struct strings *headers, const char *name, const char *value)
+{
+	strings_take(headers, mem_printf("%s: %s", name, value));
+}
+
+void proxy_fetch(struct proxy *proxy, const struct service *service, const struct proxy_call *asked,
+                 fetch_on_end on_end, void *ctx)
+{
+	auto_free char *url = mem_printf("%s%s", service->upstream, asked->target);
+	struct strings headers = {0};
+	struct upstream_call call = {
+		.method = asked->method, .url = url, .headers = &headers, .fd = -1};
+	struct fetch_wish wish = {.call = &call,
+	                          .body = asked->type ? asked->body : NULL,
+	                          .body_len = asked->body_len,
+	                          .most = service->response_bytes};
+	struct err err = {0};
+	char *secret = NULL;
+
+	fill_call(proxy, service, &call);
+	if (service_allows(service, asked->method, asked->target, &err) < 0) {
+		fetch_fail(proxy->config.loop, &err, on_end, ctx);
+	} else if (gateway_secret_read(service, proxy->config.unseal, proxy->config.ctx, &secret,
+	                               &err) < 0) {
+		log_warn("the secret of a command is not there", LOG_STR("command", service->name),
+		         LOG_ERR(&err));
+		(void)err_set(&err, ERR_UNAVAILABLE, "the secret of this command cannot be read");
+		fetch_fail(proxy->config.loop, &err, on_end, ctx);
+	} else {
+		headers_build(service, secret, NULL, &headers);
+		if (asked->type)
+			add_header(&headers, "Content-Type", asked->type);
+		add_header(&headers, "Accept", "application/json, text/plain;q=0.9, */*;q=0.1");
+		wish.secret = secret;
+		fetch_start(proxy->upstreams, &wish, on_end, ctx);
+	}
+	gateway_secret_wipe(&secret);
+	wipe_list(&headers);
+}

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "gateway/fetch.h"
 #include "gateway/secret.h"
 #include "gateway/trial.h"
 #include "model/config.h"
@@ -45,6 +46,17 @@ void proxy_free(struct proxy *proxy);
 struct upstreams *proxy_upstreams(struct proxy *proxy);
 /* Answers the request of a guest. */
 void proxy_serve(struct proxy *proxy, struct request *request, const char *name);
+
+/* One call of the daemon's own to a service of a manifest, with its secret. `type` is that of the
+ * body; NULL: there is none. on_end is called once, never before this returns. */
+struct proxy_call {
+	const char *method, *target;
+	const char *type;
+	const void *body;
+	size_t body_len;
+};
+void proxy_fetch(struct proxy *proxy, const struct service *service, const struct proxy_call *asked,
+                 fetch_on_end on_end, void *ctx);
 
 /* Calls it once from here, as a sandbox's GET of that path would be. on_tested is called once,
  * never before this returns. */

@@ -69,6 +69,13 @@ struct request *relay_request(const struct relay *relay)
 	return relay->request;
 }
 
+static void answer_plain(struct relay *relay, const struct err *err)
+{
+	auto_free char *text = mem_printf("%s\n", err->msg);
+
+	request_answer(relay->request, relay->sum.status, "text/plain", text, strlen(text));
+}
+
 void relay_fail(struct relay *relay, const struct err *err, const char *denied)
 {
 	auto_free char *text = NULL;
@@ -83,8 +90,11 @@ void relay_fail(struct relay *relay, const struct err *err, const char *denied)
 	relay->sum.status = err_http(err->code);
 	if (denied)
 		relay->sum.denied = denied;
-	request_answer(relay->request, relay->sum.status, "application/problem+json",
-	               text ? text : "", text ? strlen(text) : 0);
+	if (relay->ops->is_plain)
+		answer_plain(relay, err);
+	else
+		request_answer(relay->request, relay->sum.status, "application/problem+json",
+		               text ? text : "", text ? strlen(text) : 0);
 }
 
 /* --- the answer --- */
@@ -148,6 +158,10 @@ static void on_head(int status, uint64_t length, void *ctx)
 	struct relay *relay = ctx;
 
 	relay->length = length;
+	if (relay->ops->refuse)
+		relay->sum.denied = relay->ops->refuse(status, relay->ctx);
+	if (relay->sum.denied)
+		return; /* on_bytes or on_end ends it */
 	if (length != UINT64_MAX && length > relay->response_bytes &&
 	    !str_eq(request_method(relay->request), "HEAD")) {
 		relay->sum.denied = "the answer is too long"; /* on_bytes ends it */
@@ -163,7 +177,8 @@ static int on_bytes(const void *bytes, size_t len, void *ctx)
 
 	if (relay->status == 0 ||
 	    relay->sum.received + buf_len(&relay->answer) + len > relay->response_bytes) {
-		relay->sum.denied = "the answer is too long";
+		if (!relay->sum.denied)
+			relay->sum.denied = "the answer is too long";
 		return -1;
 	}
 	if (buf_put(&relay->answer, bytes, len) < 0) {

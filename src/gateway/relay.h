@@ -21,6 +21,9 @@ struct relay_sum {
 struct relay_ops {
 	/* A header of the answer: the value to pass on (the relay frees it), NULL: not this one. */
 	char *(*header)(const char *name, const char *value, void *ctx);
+	/* Of the answer: a constant that says why it is not passed on, NULL: it is. May be NULL. */
+	const char *(*refuse)(int status, void *ctx);
+	bool is_plain; /* errors are lines of text, not problem documents */
 	/* The request is over, and the relay goes. */
 	void (*over)(const struct relay_sum *sum, void *ctx);
 };

@@ -15,6 +15,7 @@
 #include "hook/sign.h"
 #include "model/config.h"
 #include "model/event.h"
+#include "model/task.h"
 #include "store/webhook.h"
 
 /* The last event that was looked at. */
@@ -69,8 +70,7 @@ static char *payload_of(const struct event *event)
 	if (!data)
 		data = json_object();
 	if (event->sandbox.text[0])
-		json_object_set_new(data,
-		                    id_is_valid(event->sandbox.text, "tsk") ? "task" : "sandbox",
+		json_object_set_new(data, task_is_id(event->sandbox.text) ? "task" : "sandbox",
 		                    json_string(event->sandbox.text));
 	json_object_set_new(data, "seq", json_integer((json_int_t)event->seq));
 	io_format_time(time, sizeof(time), event->time_ms);

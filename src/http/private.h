@@ -27,6 +27,9 @@ struct request_pair {
 
 /* One socket, with what is known about who is at its other end. */
 struct connection {
+	struct server *server;
+	uint64_t due_ms;  /* until its headers, or a body, must be here */
+	uint64_t look_ms; /* until it is looked whether anybody is there */
 	struct connection *next, *prev;
 	struct loop_timer timer; /* for the headers, or for a whole body */
 	int fd;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -29,6 +30,7 @@ enum {
 	CONNECTION_POOL_BYTES = 2 * LIMIT_HTTP_HEADER_BYTES,
 	ACCEPT_AT_ONCE = 32,
 	ACCEPT_AGAIN_MS = 100,
+	FIRST_LOOK_MS = 200, /* whether a client that says nothing is still there */
 };
 
 static void drive(struct server *server);
@@ -79,18 +81,46 @@ static int connection_fd(struct MHD_Connection *connection)
 	return info ? info->connect_fd : -1;
 }
 
-static void on_slow_headers(struct loop_timer *timer, void *ctx)
+/* The client has closed its end and everything was read: what is there never becomes whole. The
+ * library, which is told of changes alone, misses an end that came with the last bytes. */
+static bool is_given_up(const struct connection *conn)
+{
+	struct pollfd end = {.fd = conn->fd, .events = POLLRDHUP};
+	char byte;
+
+	return poll(&end, 1, 0) == 1 && recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static void look_later(struct connection *conn);
+
+static void on_look(struct loop_timer *timer, void *ctx)
 {
 	struct connection *conn = ctx;
 
+	if (loop_now_ms(conn->server->loop) < conn->due_ms && !is_given_up(conn)) {
+		look_later(conn);
+		return;
+	}
 	/* The library sees the end of the stream and closes; the fd stays its own. */
 	(void)shutdown(conn->fd, SHUT_RDWR); /* a failure means it is already gone */
 }
 
+/* Ever more seldom: most that wait at all wait for long. */
+static void look_later(struct connection *conn)
+{
+	uint64_t now_ms = loop_now_ms(conn->server->loop);
+	uint64_t left_ms = conn->due_ms > now_ms ? conn->due_ms - now_ms : 0;
+
+	conn->look_ms *= 2;
+	loop_timer_in(conn->server->loop, &conn->timer, MIN(conn->look_ms, left_ms), on_look, conn);
+}
+
 static void await_headers(struct server *server, struct connection *conn)
 {
-	loop_timer_in(server->loop, &conn->timer, server->config.header_timeout_ms, on_slow_headers,
-	              conn);
+	conn->server = server;
+	conn->due_ms = loop_now_ms(server->loop) + server->config.header_timeout_ms;
+	conn->look_ms = FIRST_LOOK_MS / 2;
+	look_later(conn);
 }
 
 void server_await_body(struct request *request)

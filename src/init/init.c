@@ -151,6 +151,7 @@ static NORETURN void become_spawner(struct walls *walls, bool waits)
 	/* Once more: where it was while the root was switched may be the old one. */
 	if (chdir("/") < 0 || (!waits && walls_close(walls) < 0))
 		_exit(1);
+	walls_prepare(walls); /* where it waits */
 	spawn_loop(INIT_SPAWN_FD, walls);
 }
 

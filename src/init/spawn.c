@@ -1,9 +1,9 @@
 /*
  * spawner (work cgroup, init's id) -> shim (same id, subreaper) -> command (the user's id, no
  * capability). While nothing runs, one shim waits ready on the socket, so that the first command
- * costs no fork of its own. Between birth and exec the command's process shares the shim's memory
- * (as after vfork: the shim stands still meanwhile), makes only system calls, and leaves a failure
- * in the struct command.
+ * costs no fork of its own; after a while without any it ends, for sandboxes that idle are many.
+ * Between birth and exec the command's process shares the shim's memory (as after vfork: the shim
+ * stands still meanwhile), makes only system calls, and leaves a failure in the struct command.
  */
 #include "init/spawn.h"
 
@@ -30,7 +30,8 @@
 #include "os/tty.h"
 #include "wire/wire.h"
 
-enum { SEND_TRIES = 200, SEND_AGAIN_MS = 10 };
+/* RESTS: the exit status of a shim after which no other is to wait until a command came. */
+enum { SEND_TRIES = 200, SEND_AGAIN_MS = 10, IDLE_MS = 5000, RESTS = 3 };
 
 static const char default_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -343,6 +344,8 @@ struct spawner {
 	struct walls *walls;
 	uint8_t *bytes;
 	int limited;     /* <0: why no program would be kept from gaining capabilities */
+	bool is_once;    /* most likely no command comes after the first */
+	bool rests;      /* nobody needs to wait */
 	size_t children; /* shims, the waiting one too */
 	int taken;       /* hangs up when the waiting shim has a command, or died; -1: none waits */
 };
@@ -406,6 +409,9 @@ static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 	/* A spawner that is replaced leaves nobody behind on its socket. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		prepared = -errno;
+	struct pollfd p = {.fd = spawner->sock, .events = POLLIN};
+	if (poll(&p, 1, IDLE_MS) == 0)
+		_exit(RESTS);
 	int r = wire_recv(spawner->sock, spawner->bytes, LIMIT_WIRE_BYTES, &msg);
 	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	(void)close(taken);
@@ -420,7 +426,8 @@ static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 static void keep_one_waiting(struct spawner *spawner)
 {
 	int fds[2];
-	if (!spawner->walls->is_up || spawner->children > 0 || pipe2(fds, O_CLOEXEC) < 0)
+	if (!spawner->walls->is_up || spawner->children > 0 || spawner->rests ||
+	    pipe2(fds, O_CLOEXEC) < 0)
 		return;
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -434,11 +441,13 @@ static void keep_one_waiting(struct spawner *spawner)
 	}
 	spawner->children++;
 	spawner->taken = fds[0];
+	spawner->rests = spawner->is_once;
 }
 
 static void spawn_one(struct spawner *spawner, struct wire_msg *msg)
 {
 	pid_t pid = fork();
+	spawner->rests = spawner->is_once;
 	if (pid == 0) {
 		(void)close(spawner->sock);
 		shim(msg, shim_prepare(spawner));
@@ -469,6 +478,7 @@ static void take_message(struct spawner *spawner)
 	/* The keeper sees the status socket close; another spawner tries. */
 	else if (walls_close(spawner->walls) < 0)
 		_exit(1);
+	spawner->is_once |= wire_u64(&msg, FIELD_ONCE, 0) != 0;
 	if (msg.type == WIRE_S_EXEC && msg.fd_count >= 1)
 		spawn_one(spawner, &msg);
 	wire_msg_done(&msg);
@@ -476,8 +486,11 @@ static void take_message(struct spawner *spawner)
 
 static void reap(struct spawner *spawner)
 {
-	while (waitpid(-1, NULL, WNOHANG) > 0)
+	int status;
+	while (waitpid(-1, &status, WNOHANG) > 0) {
 		spawner->children--;
+		spawner->rests |= WIFEXITED(status) && WEXITSTATUS(status) == RESTS;
+	}
 }
 
 static void on_child(int number)

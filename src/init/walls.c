@@ -90,6 +90,22 @@ void walls_forget(struct walls *walls)
 	fd_closep(&walls->ruleset);
 }
 
+/* The image's root may be a directory that only root may list. */
+static int make_as_root(int *ret_fd)
+{
+	int before = setfsuid(0);
+	int r = make_ruleset(ret_fd);
+	(void)setfsuid((uid_t)before);
+	return r;
+}
+
+void walls_prepare(struct walls *walls)
+{
+	if (landlock_abi() > 0 && !walls->is_up && walls->ruleset < 0 &&
+	    make_as_root(&walls->ruleset) < 0)
+		walls->ruleset = -1;
+}
+
 int walls_close(struct walls *walls)
 {
 	int r = 0;
@@ -97,12 +113,8 @@ int walls_close(struct walls *walls)
 		walls->is_up = true; /* launch has refused it, or the profile accepts it */
 	if (walls->is_up)
 		return 0;
-	if (walls->ruleset < 0) {
-		/* The image's root may be a directory that only root may list. */
-		int before = setfsuid(0);
-		r = make_ruleset(&walls->ruleset);
-		(void)setfsuid((uid_t)before);
-	}
+	if (walls->ruleset < 0)
+		r = make_as_root(&walls->ruleset);
 	if (r >= 0)
 		r = landlock_enter(walls->ruleset);
 	fd_closep(&walls->ruleset);

@@ -17,6 +17,9 @@ struct walls {
 
 /* The filter, now. Landlock waits for walls_close. */
 int walls_put_up(struct walls *walls, struct err *err) NODISCARD;
+/* Makes the rules that walls_close will need, if they cannot change before but by walls_forget;
+ * what cannot be made now is made then. */
+void walls_prepare(struct walls *walls);
 /* Forgets what was writable before: walls_close looks again. */
 void walls_forget(struct walls *walls);
 /* Landlock, if it is not up. In the process that forks commands, before the first one. -errno. */

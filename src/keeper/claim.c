@@ -73,6 +73,7 @@ int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *er
 	slot->is_parked = false;
 	slot->output_rate = wire_u64(msg, FIELD_OUTPUT_RATE, slot->output_rate);
 	slot->nofile = wire_u64(msg, FIELD_NOFILE, slot->nofile);
+	keeper->is_once = wire_u64(msg, FIELD_ONCE, 0) != 0;
 	keeper_set_deadline(keeper, wire_u64(msg, FIELD_DEADLINE_MS, 0));
 	keeper->started_boot_ms = io_boot_ms();
 	meter_restart(&keeper->meter, &slot->disk, keeper->launch.rootfs.disk_fd);
@@ -84,6 +85,7 @@ void claim_taken(struct keeper *keeper)
 {
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_CLAIMED, 0);
+	wire_put_u64(&out, FIELD_ONCE, keeper->is_once);
 	(void)!wire_send(keeper->launch.spawn[0], &out);
 }
 

@@ -240,7 +240,7 @@ static void tell_wait(struct decision_wait *wait)
 	decision_on_told on_told = wait->on_told;
 	void *ctx = wait->ctx;
 	decisions->hooks.tell(decisions->hooks.ctx, &wait->decision);
-	for (size_t i = 0; i < KINDS; i++) {
+	for (size_t i = 0; decisions->kinds && i < KINDS; i++) {
 		struct decision_kind *kind = &decisions->kinds[i];
 		if (!kind->is_used || !is_alike(&kind->last, &wait->decision))
 			continue;
@@ -257,12 +257,10 @@ static void on_who_late(struct loop_timer *timer, void *ctx)
 	tell_wait(ctx);
 }
 
-bool decision_make(struct decisions *decisions, const struct decision *decision,
-                   decision_on_told on_told, void *ctx)
+/* True: the program is being looked for, and it is told afterwards. */
+static bool tell(struct decisions *decisions, const struct decision *decision,
+                 decision_on_told on_told, void *ctx)
 {
-	count(decisions, decision);
-	if (!is_first(decisions, decision))
-		return false;
 	uint64_t token = decisions->last_token + 1;
 	if (decision->verdict == DECISION_CLOSED || decision->program[0] != '\0' ||
 	    decisions->wait_count == WAITS ||
@@ -280,7 +278,19 @@ bool decision_make(struct decisions *decisions, const struct decision *decision,
 	decisions->waits = wait;
 	decisions->wait_count++;
 	loop_timer_in(decisions->loop, &wait->timer, WHO_MS, on_who_late, wait);
-	return on_told != NULL;
+	return true;
+}
+
+bool decision_make(struct decisions *decisions, const struct decision *decision,
+                   decision_on_told on_told, void *ctx)
+{
+	count(decisions, decision);
+	return is_first(decisions, decision) && tell(decisions, decision, on_told, ctx) && on_told;
+}
+
+void decision_tell(struct decisions *decisions, const struct decision *decision)
+{
+	(void)tell(decisions, decision, NULL, NULL);
 }
 
 void decision_forget(struct decisions *decisions, void *ctx)

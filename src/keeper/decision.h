@@ -30,6 +30,7 @@ struct decision {
 	uint64_t at_ms;                 /* CLOCK_REALTIME */
 	char program[DECISION_PROGRAM]; /* "" when it could not be found out */
 	uint64_t pid;                   /* inside; 0 likewise */
+	uint64_t ask, left_ms;          /* of DECISION_ASK: its number, and how long it waits on */
 };
 
 /* Meters of one destination. */
@@ -73,6 +74,8 @@ typedef void (*decision_on_told)(void *ctx);
  * called. */
 bool decision_make(struct decisions *decisions, const struct decision *decision,
                    decision_on_told on_told, void *ctx);
+/* Always tells it, as soon as the program is known: a question must not be counted instead. */
+void decision_tell(struct decisions *decisions, const struct decision *decision);
 /* on_told(ctx) must not be called any more. */
 void decision_forget(struct decisions *decisions, void *ctx);
 /* The answer to `who`; an empty program means that it was not found. */

@@ -33,6 +33,7 @@ struct exchange {
 	struct datagram *waiting[WAITING]; /* until it is dialled */
 	size_t waiting_count;
 	uint64_t sent, received;
+	uint64_t counted_sent, counted_received; /* of these, in the host's meters */
 };
 
 struct refusal {
@@ -48,6 +49,27 @@ static void fill(const struct exchange *exchange, enum decision_verdict verdict,
 	ret->verdict = verdict;
 }
 
+/* What its host's meters do not know yet. */
+static void count_bytes(struct exchange *exchange)
+{
+	struct decision decision;
+	if (exchange->sent == exchange->counted_sent &&
+	    exchange->received == exchange->counted_received)
+		return;
+	fill(exchange, DECISION_CLOSED, &decision);
+	decision_count_bytes(&exchange->gateway->decisions, &decision,
+	                     exchange->sent - exchange->counted_sent,
+	                     exchange->received - exchange->counted_received);
+	exchange->counted_sent = exchange->sent;
+	exchange->counted_received = exchange->received;
+}
+
+void exchange_count_all(struct gateway *gateway)
+{
+	for (struct exchange *exchange = gateway->exchanges; exchange; exchange = exchange->next)
+		count_bytes(exchange);
+}
+
 static void exchange_free(struct exchange *exchange)
 {
 	struct gateway *gateway = exchange->gateway;
@@ -60,7 +82,7 @@ static void exchange_free(struct exchange *exchange)
 	fill(exchange, DECISION_CLOSED, &decision);
 	decision.sent = exchange->sent;
 	decision.received = exchange->received;
-	decision_count_bytes(&gateway->decisions, &decision, exchange->sent, exchange->received);
+	count_bytes(exchange);
 	(void)decision_make(&gateway->decisions, &decision, NULL, NULL);
 	dial_cancel(exchange->dial);
 	loop_remove(&exchange->source);
@@ -114,8 +136,8 @@ static void refuse(struct gateway *gateway, const struct judgement *judgement,
 
 static void send_out(struct exchange *exchange, const uint8_t *bytes, size_t len)
 {
-	if (gateway_may_send(exchange->gateway) == 0)
-		return; /* over the rate or the cap: lost */
+	if (gateway_may_send(exchange->gateway) == 0 || !gateway_fits_cap(exchange->gateway, len))
+		return; /* over the rate, or held back until the cap was reached: lost */
 	ssize_t n = send(exchange->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n < 0 && errno == ECONNREFUSED) {
 		const struct uplink *uplink = exchange->gateway->uplink;
@@ -216,9 +238,11 @@ void exchange_datagram(struct gateway *gateway, const uint8_t *bytes, size_t len
 	struct exchange *exchange = gateway->exchanges;
 	while (exchange && !(is_same(&exchange->from, from) && is_same(&exchange->to, to)))
 		exchange = exchange->next;
-	if (!exchange) {
+	if (!exchange || !gateway_fits_cap(gateway, len)) {
 		struct judgement judgement;
 		judge_datagram(&gateway->judge, to, &judgement);
+		if (judgement.answer == POLICY_ALLOW && !gateway_fits_cap(gateway, len))
+			judge_refuse(&judgement, JUDGE_CAP, "");
 		if (judgement.answer != POLICY_ALLOW) {
 			refuse(gateway, &judgement, from, to);
 			return;
@@ -230,6 +254,16 @@ void exchange_datagram(struct gateway *gateway, const uint8_t *bytes, size_t len
 		send_out(exchange, bytes, len);
 	else
 		hold(exchange, bytes, len);
+}
+
+void exchange_cut_all(struct gateway *gateway, enum judge_reason reason)
+{
+	while (gateway->exchanges) {
+		struct exchange *exchange = gateway->exchanges;
+		judge_refuse(&exchange->judgement, reason, "");
+		refuse(gateway, &exchange->judgement, &exchange->from, &exchange->to);
+		exchange_free(exchange);
+	}
 }
 
 void exchange_policy_changed(struct gateway *gateway)

@@ -413,14 +413,17 @@ void exec_finish(struct exec *exec)
 	exec_put_info(exec, &out);
 	serve_flush_output(keeper);
 	serve_send(keeper, NULL, &out);
-	/* After the word is out: the daemon stores it itself before it answers anybody. */
-	if (outlog_sync(&exec->log) < 0)
+	/* After the word is out: the daemon stores it itself before it answers anybody. What was
+	 * made for this one command goes now: nobody looks for it after a power cut, and no other
+	 * comes. */
+	if (!keeper->is_once && outlog_sync(&exec->log) < 0)
 		log_warn("an exec's end may not be on disk", LOG_STR("exec", exec->id));
-	if (is_success)
+	if (is_success && !keeper->is_once)
 		keeper_sample(keeper);
 	relay_end(exec);
 	relay_update(exec);
-	relay_spare(keeper, false);
+	if (!keeper->is_once)
+		relay_spare(keeper, false);
 	output_bound(keeper);
 	keeper_exec_ended(keeper);
 }

@@ -27,7 +27,6 @@
 
 enum {
 	LOOK_MS = 30 * 1000, /* until the client has said whom it wants */
-	ASK_MS = 120 * 1000, /* until a person has answered */
 	TARGETS = 4,         /* addresses of a name that are tried */
 	SCAN_MOST = 1 << 18, /* bytes a client may send that are searched for what must not leave */
 	PORT_DNS = 53,
@@ -437,41 +436,51 @@ static void on_unanswered(struct loop_timer *timer, void *ctx)
 	refuse(ctx, JUDGE_UNANSWERED);
 }
 
+static void tell_question(const struct flow *flow)
+{
+	struct gateway *gateway = flow->gateway;
+	uint64_t now_ms = gateway_now_ms(gateway);
+	struct decision decision;
+	fill(flow, DECISION_ASK, &decision);
+	decision.ask = flow->ask;
+	decision.left_ms = flow->timer.due_ms > now_ms ? flow->timer.due_ms - now_ms : 0;
+	decision_tell(&gateway->decisions, &decision); /* may be answered at once */
+}
+
 static void ask_person(struct flow *flow)
 {
 	struct gateway *gateway = flow->gateway;
-	struct decision decision;
 	flow->state = FLOW_ASKING;
 	loop_remove(&flow->source);
 	flow->ask = ++gateway->last_ask;
-	fill(flow, DECISION_ASK, &decision);
-	/* The same destination is asked about once, whoever waits for it. */
+	loop_timer_in(gateway->loop, &flow->timer, gateway->ask_ms, on_unanswered, flow);
+	/* The same destination is asked about once, whoever waits for it, and for all of them the
+	 * time is over at once. */
 	for (const struct flow *other = gateway->flows; other; other = other->next) {
 		if (other != flow && other->state == FLOW_ASKING &&
 		    other->to.port == flow->to.port &&
 		    str_eq(other->judgement.host, flow->judgement.host) &&
 		    (flow->judgement.host[0] != '\0' ||
-		     memcmp(&other->to.addr, &flow->to.addr, sizeof(flow->to.addr)) == 0))
+		     memcmp(&other->to.addr, &flow->to.addr, sizeof(flow->to.addr)) == 0)) {
 			flow->ask = other->ask;
+			loop_timer_at(gateway->loop, &flow->timer, other->timer.due_ms,
+			              on_unanswered, flow);
+		}
 	}
 	bool is_new = flow->ask == gateway->last_ask;
 	gateway->last_ask -= !is_new;
-	loop_timer_in(gateway->loop, &flow->timer, ASK_MS, on_unanswered, flow);
 	if (is_new)
-		gateway->hooks.ask(gateway->hooks.ctx, flow->ask,
-		                   &decision); /* may answer at once */
+		tell_question(flow);
 }
 
 void flow_ask_again(struct gateway *gateway)
 {
 	uint64_t last = UINT64_MAX;
 	for (const struct flow *flow = gateway->flows; flow; flow = flow->next) {
-		struct decision decision;
 		if (flow->state != FLOW_ASKING || flow->ask == last)
 			continue;
 		last = flow->ask;
-		fill(flow, DECISION_ASK, &decision);
-		gateway->hooks.ask(gateway->hooks.ctx, flow->ask, &decision);
+		tell_question(flow);
 	}
 }
 

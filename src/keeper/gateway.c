@@ -18,6 +18,7 @@ enum {
 	DATAGRAM_MOST = 65535,
 	ACCEPT_AGAIN_MS = 100,
 	PORT_DNS = 53,
+	ASK_MS = 120 * 1000,
 	RATE_MS = 20,    /* how often a rate is looked at */
 	RATE_BURST = 10, /* a tenth of a second's worth at once */
 	BURST_LEAST = 16 * 1024,
@@ -53,13 +54,21 @@ bool gateway_is_capped(const struct gateway *gateway)
 	return cap != 0 && gateway->sent >= cap;
 }
 
+bool gateway_fits_cap(const struct gateway *gateway, size_t bytes)
+{
+	uint64_t cap = gateway->judge.policy.egress_bytes;
+	return cap == 0 || (gateway->sent < cap && bytes <= cap - gateway->sent);
+}
+
 static void on_rate(struct loop_timer *timer, void *ctx)
 {
 	struct gateway *gateway = ctx;
-	if (gateway_is_capped(gateway))
+	if (gateway_is_capped(gateway)) {
 		flow_cut_all(gateway, JUDGE_CAP);
-	else
+		exchange_cut_all(gateway, JUDGE_CAP);
+	} else {
 		flow_resume_all(gateway);
+	}
 }
 
 static void refill(struct gateway *gateway)
@@ -172,7 +181,8 @@ static int watch_listeners(struct gateway *gateway)
 int gateway_start(struct gateway *gateway, struct loop *loop, struct uplink *uplink,
                   const struct gateway_hooks *hooks)
 {
-	*gateway = (struct gateway){.loop = loop, .uplink = uplink, .hooks = *hooks};
+	*gateway =
+		(struct gateway){.loop = loop, .uplink = uplink, .hooks = *hooks, .ask_ms = ASK_MS};
 	struct decision_hooks told = {hooks->ctx, hooks->tell, hooks->who};
 	judge_init(&gateway->judge);
 	dials_init(&gateway->dials, loop, &gateway->generation);

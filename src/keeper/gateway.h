@@ -22,10 +22,9 @@ enum { GATEWAY_FLOWS = 1000, GATEWAY_EXCHANGES = 256 };
 
 struct gateway_hooks {
 	void *ctx;
-	/* A decision for the daemon and the people inside. */
+	/* A decision for the daemon and the people inside; of DECISION_ASK, gateway_answer says how
+	 * it is answered. */
 	void (*tell)(void *ctx, const struct decision *decision);
-	/* A destination waits for a person; gateway_answer answers. */
-	void (*ask)(void *ctx, uint64_t number, const struct decision *decision);
 	/* A connection to our own address, port 80: takes fd. */
 	void (*guest)(void *ctx, int fd);
 	/* Who has the socket inside; decisions_known answers. False: nobody can say. */
@@ -61,6 +60,7 @@ struct gateway {
 	uint64_t rate_tokens, rate_us;
 	struct loop_timer rate;
 	uint64_t last_ask;
+	uint64_t ask_ms; /* until a question nobody answered is a denial */
 	struct gateway_probe probe;
 	uint8_t *bytes; /* one datagram */
 };
@@ -71,8 +71,7 @@ int gateway_start(struct gateway *gateway, struct loop *loop, struct uplink *upl
 void gateway_done(struct gateway *gateway);
 /* In force at once: what it forbids is cut. Takes what *policy holds. */
 void gateway_set_policy(struct gateway *gateway, uint64_t generation, struct policy *policy);
-/* What a person said to `ask`. */
-/* False: nobody waits for it (any more). */
+/* What a person said to the question of that number. False: nobody waits for it (any more). */
 bool gateway_answer(struct gateway *gateway, uint64_t number, bool is_allowed);
 /* The daemon may have forgotten: every question that waits is asked once more. */
 void gateway_ask_again(struct gateway *gateway);
@@ -86,6 +85,8 @@ uint64_t gateway_now_ms(const struct gateway *gateway);
 /* How many bytes may be sent now; 0: wait for the rate, or never. */
 size_t gateway_may_send(struct gateway *gateway);
 bool gateway_is_capped(const struct gateway *gateway);
+/* Whether that many more bytes may leave under the cap. */
+bool gateway_fits_cap(const struct gateway *gateway, size_t bytes);
 void gateway_count_sent(struct gateway *gateway, size_t bytes);
 /* A decision about `to`, filled from a judgement. */
 void gateway_fill(const struct gateway *gateway, const struct judgement *judgement,
@@ -109,4 +110,6 @@ void flow_reset(int *fd);
 void exchange_datagram(struct gateway *gateway, const uint8_t *bytes, size_t len,
                        const struct transparent_end *from, const struct transparent_end *to);
 void exchange_policy_changed(struct gateway *gateway);
+void exchange_cut_all(struct gateway *gateway, enum judge_reason reason);
+void exchange_count_all(struct gateway *gateway); /* as flow_count_all */
 void exchange_free_all(struct gateway *gateway);

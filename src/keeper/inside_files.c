@@ -178,13 +178,78 @@ int inside_files_hostname(int root_fd, const char *hostname, const struct inside
 	return etc < 0 ? etc : put_hostname(etc, hostname, host_id(owner, 0), put_again);
 }
 
+/* Only these are in the upper from the start. Whatever else is changed is copied up or made first,
+ * which shows in the number of inodes; these can be written over without that. */
+uint64_t inside_files_mark(int disk_fd)
+{
+	static const char *const paths[] = {
+		"upper",
+		"upper/etc",
+		"upper/etc/hosts",
+		"upper/etc/hostname",
+		"upper/etc/resolv.conf",
+		"upper/etc/passwd",
+		"upper/etc/group",
+		"upper/run",
+		"upper/run/cloche",
+		"upper/tmp",
+		"upper/root",
+		"upper/home",
+		"upper/home/agent",
+		"upper/workspace",
+	};
+	uint64_t mark = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		struct stat st = {0};
+		if (fstatat(disk_fd, paths[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+			st = (struct stat){.st_size = errno};
+		const uint64_t parts[] = {st.st_ino, st.st_mode, (uint64_t)st.st_size,
+		                          (uint64_t)st.st_ctim.tv_sec,
+		                          (uint64_t)st.st_ctim.tv_nsec};
+		for (size_t k = 0; k < ARRAY_LEN(parts); k++)
+			mark = (mark ^ parts[k]) * UINT64_C(0x100000001b3);
+	}
+	return mark;
+}
+
+/* Whose what is made on the way to a target is: of whoever has the folder it is made in. A mount
+ * below a home must not take the home's folders away from its owner. */
+static void owner_above(int root_fd, const char *path, uid_t *ret_uid, gid_t *ret_gid)
+{
+	char above[4096];
+	struct stat st;
+	size_t len = strlen(path);
+	*ret_uid = (uid_t)-1;
+	*ret_gid = (gid_t)-1;
+	if (len >= sizeof(above))
+		return;
+	memcpy(above, path, len + 1);
+	for (;;) {
+		auto_close int fd =
+			path_open_in_root(root_fd, above[0] ? above : "/", O_PATH | O_DIRECTORY, 0);
+		if (fd >= 0 && fstat(fd, &st) == 0) {
+			*ret_uid = st.st_uid;
+			*ret_gid = st.st_gid;
+			return;
+		}
+		char *slash = strrchr(above, '/');
+		if (!slash || !above[0])
+			return;
+		*slash = 0;
+	}
+}
+
 int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_fd)
 {
 	struct stat st;
+	uid_t uid;
+	gid_t gid;
 	if (fstat(source_fd, &st) < 0)
 		return -errno;
+	owner_above(root_fd, path, &uid, &gid);
 	if (S_ISDIR(st.st_mode))
-		return path_make_dirs(root_fd, path, 0755, (uid_t)-1, (gid_t)-1, ret_fd);
+		return path_make_dirs(root_fd, path, 0755, uid, gid, ret_fd);
 	char parent[4096];
 	const char *slash = strrchr(path, '/');
 	if (!slash || (size_t)(slash - path) >= sizeof(parent))
@@ -192,7 +257,7 @@ int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_f
 	memcpy(parent, path, (size_t)(slash - path));
 	parent[slash - path] = 0;
 	auto_close int dir = -1;
-	int r = path_make_dirs(root_fd, parent[0] ? parent : "/", 0755, (uid_t)-1, (gid_t)-1, &dir);
+	int r = path_make_dirs(root_fd, parent[0] ? parent : "/", 0755, uid, gid, &dir);
 	if (r < 0)
 		return r;
 	/* One that is there is only a place: never opened, so it may be of any kind. */

@@ -17,5 +17,8 @@ int inside_files_prepare(int root_fd, const char *hostname, const struct inside_
 /* The files of /etc that say the hostname; -errno. */
 int inside_files_hostname(int root_fd, const char *hostname,
                           const struct inside_files_owner *owner) NODISCARD;
+/* A number that changes when any of these is changed, replaced or removed later on. disk_fd: what
+ * holds upper/. Needs no rights but to walk there; no file is opened. */
+uint64_t inside_files_mark(int disk_fd);
 /* The place a mount goes: made as a directory or an empty file, after what source_fd is. */
 int inside_files_target(int root_fd, const char *path, int source_fd, int *ret_fd) NODISCARD;

@@ -25,8 +25,10 @@
 #include "keeper/state.h"
 
 enum {
+	SAMPLE_FIRST_MS = 250,
 	SAMPLE_BUSY_MS = 1000,
 	SAMPLE_IDLE_MS = 5000,
+	SAMPLE_SHARE = 20,     /* of its time, what lies between two samples of a command */
 	INIT_ANSWER_MS = 5000, /* a fork bomb of the largest size, read and killed */
 	INIT_EXIT_MS = 3000,
 	ENDING_POLL_MS = 20,
@@ -105,21 +107,35 @@ void keeper_tell_limit(struct keeper *keeper, const char *reason, const char *de
 	serve_send(keeper, NULL, &out);
 }
 
-void keeper_sample(struct keeper *keeper)
+/* What limits did since it was last told. A flood of refusals is told about once a second. */
+static void tell_limits(struct keeper *keeper)
 {
-	struct meter before = keeper->meter;
-	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk,
-	             keeper->launch.rootfs.disk_fd);
 	const struct meter *now = &keeper->meter;
-	if (now->usage.oom_kills > before.usage.oom_kills)
+	struct told_limits *told = &keeper->told;
+	if (told->at_ms != 0 && now->sampled_ms < told->at_ms + SAMPLE_BUSY_MS)
+		return;
+	struct told_limits next = {now->sampled_ms, now->usage.oom_kills, now->usage.pids_denied,
+	                           now->disk.is_full};
+	if (next.oom_kills > told->oom_kills)
 		keeper_tell_limit(keeper, "oom",
 		                  "a process was killed: the memory limit was reached");
-	if (now->usage.pids_denied > before.usage.pids_denied)
+	if (next.pids_denied > told->pids_denied)
 		keeper_tell_limit(keeper, "pids",
 		                  "a new process was refused: the limit on processes was reached");
-	if (now->disk.is_full && !before.disk.is_full)
+	if (next.is_full && !told->is_full)
 		keeper_tell_limit(keeper, "disk",
 		                  "the disk limit was reached: bytes or inodes are used up");
+	if (next.oom_kills == told->oom_kills && next.pids_denied == told->pids_denied &&
+	    next.is_full == told->is_full)
+		next.at_ms = told->at_ms;
+	*told = next;
+}
+
+void keeper_sample(struct keeper *keeper)
+{
+	meter_sample(&keeper->meter, &keeper->launch.cgroup, &keeper->slot.disk,
+	             keeper->launch.rootfs.disk_fd);
+	tell_limits(keeper);
 }
 
 static bool has_running(const struct keeper *keeper)
@@ -131,18 +147,29 @@ static bool has_running(const struct keeper *keeper)
 	return false;
 }
 
+/* Memory comes and goes in steps, and a step may be anywhere between two samples: so that a receipt
+ * is right for short commands as well, these are looked at more often. */
+static uint64_t sample_pause(const struct keeper *keeper)
+{
+	uint64_t pause = (io_boot_ms() - keeper->busy_since_ms) / SAMPLE_SHARE;
+
+	if (!has_running(keeper))
+		return SAMPLE_IDLE_MS;
+	return MIN(MAX(pause, (uint64_t)SAMPLE_FIRST_MS), (uint64_t)SAMPLE_BUSY_MS);
+}
+
 static void on_sample(struct loop_timer *timer, void *ctx)
 {
 	struct keeper *keeper = ctx;
 	keeper_sample(keeper);
-	loop_timer_in(keeper->loop, timer, has_running(keeper) ? SAMPLE_BUSY_MS : SAMPLE_IDLE_MS,
-	              on_sample, keeper);
+	loop_timer_in(keeper->loop, timer, sample_pause(keeper), on_sample, keeper);
 }
 
 void keeper_watch(struct keeper *keeper)
 {
-	if (keeper->sample.due_ms > io_boot_ms() + SAMPLE_BUSY_MS)
-		loop_timer_in(keeper->loop, &keeper->sample, SAMPLE_BUSY_MS, on_sample, keeper);
+	keeper->busy_since_ms = io_boot_ms();
+	if (keeper->sample.due_ms > keeper->busy_since_ms + SAMPLE_FIRST_MS)
+		loop_timer_in(keeper->loop, &keeper->sample, SAMPLE_FIRST_MS, on_sample, keeper);
 }
 
 static void on_deadline(struct loop_timer *timer, void *ctx)

@@ -1,6 +1,7 @@
 #include "keeper/meter.h"
 
 #include "base/io.h"
+#include "keeper/inside_files.h"
 
 /* What lies between two samples, as a straight line. */
 static void integrate(const struct meter *meter, uint64_t now_ms, uint64_t before, uint64_t after,
@@ -8,6 +9,13 @@ static void integrate(const struct meter *meter, uint64_t now_ms, uint64_t befor
 {
 	if (meter->sampled_ms != 0)
 		*byte_ms += (before / 2 + after / 2) * (now_ms - meter->sampled_ms);
+}
+
+/* As many bytes and inodes as there were. */
+static bool is_as_much(const struct meter *meter)
+{
+	return meter->has_disk_before && meter->disk.bytes == meter->disk_before.bytes &&
+	       meter->disk.inodes == meter->disk_before.inodes;
 }
 
 void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct disk_spec *disk,
@@ -27,6 +35,8 @@ void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct
 	if (disk_fd >= 0 && disk_usage(disk, disk_fd, &used) >= 0) {
 		integrate(meter, now_ms, meter->disk.bytes, used.bytes, &meter->disk_byte_ms);
 		meter->disk = used;
+		if (is_as_much(meter))
+			meter->mark = inside_files_mark(disk_fd);
 	}
 	meter->sampled_ms = now_ms;
 }
@@ -38,12 +48,13 @@ void meter_restart(struct meter *meter, const struct disk_spec *disk, int disk_f
 	meter->sampled_ms = io_boot_ms();
 	meter->has_disk_before =
 		disk_fd >= 0 && disk_usage(disk, disk_fd, &meter->disk_before) >= 0;
+	if (meter->has_disk_before)
+		meter->mark = meter->mark_before = inside_files_mark(disk_fd);
 }
 
 bool meter_files_same(const struct meter *meter)
 {
-	return meter->has_disk_before && meter->disk.bytes == meter->disk_before.bytes &&
-	       meter->disk.inodes == meter->disk_before.inodes;
+	return is_as_much(meter) && meter->mark == meter->mark_before;
 }
 
 void meter_put(const struct meter *meter, struct wire_out *out)

@@ -14,7 +14,8 @@ struct meter {
 	struct disk_usage disk;
 	struct disk_usage disk_before; /* as it was when it was given to somebody */
 	bool has_disk_before;
-	uint64_t sampled_ms; /* CLOCK_BOOTTIME; 0: never */
+	uint64_t mark, mark_before; /* inside_files_mark; only looked at while as much is there */
+	uint64_t sampled_ms;        /* CLOCK_BOOTTIME; 0: never */
 	uint64_t memory_byte_ms, disk_byte_ms;
 };
 
@@ -24,6 +25,6 @@ void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct
 /* From here on somebody else pays, and what is on the disk now was there before they came. No file
  * is read for it. */
 void meter_restart(struct meter *meter, const struct disk_spec *disk, int disk_fd);
-/* Whether nothing came, went or grew since then; false when that is not known. */
+/* Whether nothing came, went or was changed since then; false when that is not known. */
 bool meter_files_same(const struct meter *meter);
 void meter_put(const struct meter *meter, struct wire_out *out);

@@ -29,7 +29,6 @@ enum {
 	PROBE_MS = 3000,
 	KEPT_MOST = 256, /* decisions kept for a daemon that is away */
 	HAND_ON_MS = 500,
-	ASK_MS = 120 * 1000,
 };
 
 struct kept {
@@ -143,27 +142,27 @@ static void on_hand_on(struct loop_timer *timer, void *ctx)
 		tell_lost(network);
 }
 
+static void send_question(struct keeper *keeper, const struct decision *decision)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_ASK, 0);
+	wire_put_u64(&out, FIELD_ASK, decision->ask);
+	wire_put_u64(&out, FIELD_TIMEOUT_MS, decision->left_ms);
+	put_decision(decision, &out);
+	serve_send(keeper, NULL, &out);
+}
+
 static void on_tell(void *ctx, const struct decision *decision)
 {
 	struct network *network = ctx;
 	if (decision->verdict == DECISION_DENY)
 		denials_write(network->keeper->launch.uplink.denials, decision);
+	if (decision->verdict == DECISION_ASK)
+		send_question(network->keeper, decision);
 	if (serve_has_daemon(network->keeper) && !network->kept)
 		send_decision(network->keeper, decision);
 	else
 		keep(network, decision);
-}
-
-static void on_ask(void *ctx, uint64_t number, const struct decision *decision)
-{
-	struct network *network = ctx;
-	auto_wire_out struct wire_out out;
-	wire_begin(&out, WIRE_K_ASK, 0);
-	wire_put_u64(&out, FIELD_ASK, number);
-	wire_put_u64(&out, FIELD_TIMEOUT_MS, ASK_MS);
-	put_decision(decision, &out);
-	serve_send(network->keeper, NULL, &out);
-	on_tell(network, decision);
 }
 
 static void on_guest(void *ctx, int fd)
@@ -285,7 +284,7 @@ int network_start(struct keeper *keeper,
 	}
 	struct network *network = mem_new(struct network);
 	struct gateway_hooks hooks = {
-		.ctx = network, .tell = on_tell, .ask = on_ask, .who = on_who, .guest = on_guest};
+		.ctx = network, .tell = on_tell, .who = on_who, .guest = on_guest};
 	network->keeper = keeper;
 	network->kept_end = &network->kept;
 	network->on_ready = on_ready;
@@ -344,6 +343,7 @@ int network_policy(struct keeper *keeper, struct conn *conn, const struct wire_m
 	}
 	network->prover = conn;
 	network->prover_request = msg->request;
+	network->gateway.ask_ms = wire_u64(msg, FIELD_TIMEOUT_MS, network->gateway.ask_ms);
 	gateway_set_policy(&network->gateway, generation, &policy);
 	prove(network);
 	return 1;
@@ -381,6 +381,7 @@ void network_put(struct keeper *keeper, struct conn *conn, uint64_t request, str
 	if (!network)
 		return;
 	flow_count_all(&network->gateway);
+	exchange_count_all(&network->gateway);
 	const struct decisions *decisions = &network->gateway.decisions;
 	for (size_t i = 0; i < decisions->host_count; i++) {
 		const struct decision_host *host = &decisions->hosts[i];

@@ -19,6 +19,7 @@ enum {
 	MINUTE_MS = 60 * 1000,
 	HOUR_MS = 60 * MINUTE_MS,
 	STAND_IN_TTL_S = 5,
+	QUESTION_MORE = 18, /* bytes of a question beside the name */
 };
 
 /* An answer that is kept, also past its time: then it tells that the name is not new. */
@@ -234,6 +235,29 @@ static void filter(struct resolver *resolver, const char *name, struct dns_answe
 		answer->rcode = DNS_NO_NAME;
 }
 
+/* A name that is denied must not be reached by another that leads over it. */
+static void filter_aliases(struct resolver *resolver, const struct resolver_search *search,
+                           const uint8_t *bytes, size_t len, struct dns_answer *answer)
+{
+	struct gateway *gateway = resolver->gateway;
+	struct transparent_end nowhere = {.port = 0};
+	char alias[DNS_NAME_TEXT];
+	for (size_t i = 0; dns_alias_at(bytes, len, search->name, search->type, i, alias); i++) {
+		struct policy_verdict verdict =
+			policy_name_verdict(&gateway->judge.policy, alias, 0);
+		struct judgement judgement;
+		struct decision decision;
+		if (verdict.reason != POLICY_RULE_DENY)
+			continue;
+		judge_question(&gateway->judge, alias, &judgement);
+		gateway_fill(gateway, &judgement, DECISION_DNS, &nowhere, &nowhere, &decision);
+		(void)decision_make(&gateway->decisions, &decision, NULL, NULL);
+		answer->count = 0;
+		answer->rcode = DNS_NO_NAME;
+		return;
+	}
+}
+
 static void pin(struct resolver *resolver, const char *name, const struct dns_answer *answer,
                 uint64_t now_ms)
 {
@@ -354,6 +378,7 @@ static void on_looked_up(void *ctx, uint16_t id, const uint8_t *bytes, size_t le
 	                                                             search->type, &answer) == 0);
 	search->lookup = NULL;
 	if (is_answered && is_address) {
+		filter_aliases(resolver, search, bytes, len, &answer);
 		filter(resolver, search->name, &answer);
 		pin(resolver, search->name, &answer, now_ms);
 		answer.ttl_s = MIN(answer.ttl_s, (uint32_t)TTL_MOST_S);
@@ -400,6 +425,7 @@ static struct resolver_search *search_for(struct resolver *resolver, const char 
 	resolver->searches = search;
 	resolver->search_count++;
 	resolver->asked++;
+	gateway_count_sent(resolver->gateway, strlen(name) + QUESTION_MORE);
 	search->lookup = lookup_start(&resolver->gateway->dials, name, type, &resolver->preferred,
 	                              on_looked_up, search);
 	if (search->lookup)
@@ -525,7 +551,10 @@ static void find_for(struct resolver *resolver, const struct resolver_ask *ask,
 		return;
 	}
 	bool is_new = !find_search(resolver, query->name, query->type);
-	if (is_new && !is_within_quota(resolver, query->name, now_ms)) {
+	if (is_new && gateway_is_capped(gateway)) {
+		judge_refuse(judgement, JUDGE_CAP, query->name);
+		refuse(resolver, ask, judgement, DNS_REFUSED);
+	} else if (is_new && !is_within_quota(resolver, query->name, now_ms)) {
 		judge_refuse(judgement, JUDGE_DNS_NAMES, query->name);
 		refuse(resolver, ask, judgement, DNS_REFUSED);
 	} else if (is_new && !take_token(resolver, now_ms)) {

@@ -467,16 +467,16 @@ static void on_conn(struct loop_source *source, uint32_t events, void *ctx)
 	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return;
 	struct wire_msg msg;
-	/* A buffer of its own: a request may pump streams, which use the keeper's. */
-	uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
-	int r = wire_recv(conn->sock, bytes, LIMIT_WIRE_BYTES, &msg);
+	/* A buffer of its own: a request may pump streams, which use the keeper's. Not for each
+	 * message: that is three calls of the kernel, and pages it has to clear. */
+	static uint8_t bytes[LIMIT_WIRE_BYTES];
+	int r = wire_recv(conn->sock, bytes, sizeof(bytes), &msg);
 	if (r > 0) {
 		dispatch(conn, &msg);
 		wire_msg_done(&msg);
 	} else if (r != -EAGAIN) {
 		conn_free(conn);
 	}
-	free(bytes);
 }
 
 static void on_accept_again(struct loop_timer *timer, void *ctx);

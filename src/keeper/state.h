@@ -104,6 +104,12 @@ struct keeper {
 	unsigned int holds;    /* who wants the work group frozen */
 	bool is_frozen;
 	struct loop_timer sample, deadline, stop, accept_again;
+	uint64_t busy_since_ms; /* CLOCK_BOOTTIME: when the newest command came */
+	struct told_limits {
+		uint64_t at_ms; /* CLOCK_BOOTTIME; 0: never */
+		uint64_t oom_kills, pids_denied;
+		bool is_full;
+	} told;
 	uint8_t *bytes;        /* one received message */
 	uint64_t init_request; /* numbers of our requests to init */
 	uint64_t output_bytes;
@@ -115,6 +121,7 @@ struct keeper {
 	struct conn *binder;     /* changes the parked sandbox just now; NULL: nobody */
 	bool is_refused;         /* it never became ready */
 	bool is_bound;           /* it was changed, once */
+	bool is_once;            /* for one command, and removed after it */
 	const char *end_reason;  /* set once, when the end begins */
 	uint64_t grace_ms;       /* of that end */
 };

@@ -8,6 +8,8 @@ enum tool_flags {
 	TOOL_LOSES = 1 << 1,
 	TOOL_WAITS = 1 << 2,
 	TOOL_AWAITS = 1 << 3,
+	TOOL_COMMAND = 1 << 4, /* of a manifest; not in the table */
+	TOOL_ASKS = 1 << 5,    /* a person must allow it; of config.toml */
 };
 
 /* Clients drop a call that says nothing for 60 s. */

@@ -4,7 +4,7 @@
 #include "base/opt.h"
 #include "base/str.h"
 #include "base/toml.h"
-#include "model/trust.h"
+#include "model/backend.h"
 
 enum kind { TEXT, LIST };
 
@@ -85,7 +85,7 @@ static int read_all(struct agent *agent, const char *name, const struct toml *ro
 	if (!agent->name || !str_is_name(agent->name))
 		return err_set(err, ERR_INVALID,
 		               "%s: 'name' is missing, or not of a-z 0-9 . _ - (at most 63)", name);
-	if (agent->runtime && trust_check_runtime(agent->runtime, err) < 0)
+	if (agent->runtime && backend_check_name(agent->runtime, err) < 0)
 		return err_wrap(err, "%s", name);
 	return 0;
 }

@@ -26,6 +26,7 @@ void approval_free(struct approval *approval)
 	free(approval->host);
 	free(approval->address);
 	free(approval->program);
+	free(approval->title);
 	free(approval);
 }
 

@@ -1,6 +1,6 @@
 /*
  * A question that waits for a person: may a sandbox reach this destination? Asked by a policy in
- * mode `ask`; no answer in time denies. Pure.
+ * mode `ask`. Or: may its agent do this? No answer in time denies. Pure.
  */
 #pragma once
 
@@ -17,9 +17,21 @@ struct approval {
 	char *address; /* NULL: only the name was asked for */
 	char *program; /* who asks, as it says itself; may be NULL */
 	uint16_t port; /* 0: only the name was asked for */
+	char *title;   /* of what an agent wants to do; NULL: it is about a destination */
 	uint64_t pid;
 	uint64_t asked_ms;   /* CLOCK_REALTIME */
 	uint64_t expires_ms; /* then it is denied */
+};
+
+/* Whether somebody allowed it; false also when nobody answered. */
+typedef void (*approval_on_verdict)(bool is_allowed, void *ctx);
+
+struct approval_question {
+	const char *sandbox;
+	const char *title, *program; /* what it is about, and who asks; for people */
+	uint64_t timeout_ms;
+	approval_on_verdict on_verdict; /* once, unless it is withdrawn */
+	void *ctx;
 };
 
 /* How far an answer reaches. */
@@ -28,6 +40,12 @@ enum approval_reach {
 #include "model/approval_reaches.def"
 #undef REACH
 	APPROVAL_REACH_COUNT_
+};
+
+struct approval_answer {
+	bool is_allowed;
+	enum approval_reach reach; /* of an allowance */
+	const char *by;            /* name of who answers; may be NULL */
 };
 
 /* A new id. */

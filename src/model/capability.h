@@ -51,6 +51,18 @@ int capability_compile(const struct strings *words, const struct capabilities *d
                        const struct strings *objects, struct demand *ret,
                        struct err *err) NODISCARD;
 
+/* Networks are named after the words that stand for them, too: "capabilities:web_search,crm". */
+#define CAPABILITY_NETWORK "capabilities:"
+struct environment;
+bool capability_is_network(const char *name);
+/* The caller frees. */
+char *capability_network_name(const struct strings *words);
+/* An environment of that name that reaches what the words reach together; the caller frees.
+ * ERR_INVALID for an unknown word. */
+int capability_network(const char *name, const struct capabilities *defined,
+                       const struct strings *objects, struct environment **ret,
+                       struct err *err) NODISCARD;
+
 /* All there are, built-in first: NULL after the last. *ret_network joins rules with blanks and is
  * the caller's to free. */
 const char *capability_at(const struct capabilities *defined, size_t index, const char **ret_about,

@@ -12,9 +12,9 @@
 #include "base/opt.h"
 #include "base/str.h"
 #include "base/toml.h"
+#include "model/backend.h"
 #include "model/config_impl.h"
 #include "model/entry.h"
-#include "model/trust.h"
 #include "model/user.h"
 
 enum { POOL_MOST = 256, KEYS_MOST = 32 };
@@ -157,7 +157,7 @@ static int read_RUNTIME(void *field, const struct toml *node, struct err *err)
 {
 	if (read_NAME(field, node, err) < 0)
 		return -1;
-	return node->str_len > 0 ? trust_check_runtime(node->str, err) : 0;
+	return node->str_len > 0 ? backend_check_name(node->str, err) : 0;
 }
 
 static const struct key daemon_keys[] = {
@@ -278,7 +278,7 @@ static int read_profile_key(struct profile *profile, const struct config_place *
 	return 0;
 }
 
-enum { DEFAULT_POOL = 8, DEFAULT_BLANKS = 2 };
+enum { DEFAULT_POOL = 8, DEFAULT_BLANKS = 2, ASK_MS = 120 * 1000 };
 
 static void profile_init(struct profile *profile, const char *name)
 {
@@ -363,7 +363,9 @@ static const struct {
 	{"daemon", read_daemon},
 	{"server", config_read_server},
 	{"delegation", config_read_delegation},
+	{"audit", config_read_audit},
 	{"tasks", config_read_tasks},
+	{"sessions", config_read_sessions},
 	{"rates", config_read_rates},
 	{"webhooks", config_read_webhooks},
 	{"scopes", config_read_scopes},
@@ -372,7 +374,12 @@ static const struct {
 	{"environments", config_read_environments},
 	{"services", config_read_services},
 	{"llm", config_read_llm},
+	{"git", config_read_git},
+	{"forges", config_read_forges},
 	{"agents", config_read_agents},
+	{"commands", config_read_commands},
+	{"mcp", config_read_mcp},
+	{"skills", config_read_skills},
 	{"sandboxes", read_profiles},
 };
 
@@ -396,11 +403,13 @@ static int read_section(struct config *config, const char *file, const struct to
 
 void config_init(struct config *config)
 {
-	*config = (struct config){.log_level = LOG_LEVEL_INFO};
+	*config = (struct config){.log_level = LOG_LEVEL_INFO, .ask_timeout_ms = ASK_MS};
 	config->daemon_user = mem_strdup("cloche");
 	config_server_init(config);
 	config_tasks_init(config);
 	config_llm_init(config);
+	config_hands_init(config);
+	config_git_init(config);
 	/* Only this one has a stock unasked: others may be many, and seldom used. */
 	enter_profile(config, "default")->pool = DEFAULT_POOL;
 	config->blanks = DEFAULT_BLANKS;
@@ -418,11 +427,13 @@ void config_done(struct config *config)
 	free(config->profiles);
 	config_server_done(config);
 	config_tasks_done(config);
+	config_hands_done(config);
 	for (size_t i = 0; i < config->environment_count; i++)
 		environment_free(config->environments[i]);
 	free(config->environments);
 	config_services_done(config);
 	config_llm_done(config);
+	config_git_done(config);
 	config_agents_done(config);
 	strings_done(&config->resolvers);
 	*config = (struct config){0};
@@ -548,6 +559,8 @@ char *config_default_text(void)
 	must(buf_puts(&out, "\n[network]\n") == 0);
 	print_key(&out, "resolvers", "[]",
 	          "who is asked for names: [\"ADDRESS\"]; []: those of this machine");
+	print_key(&out, "ask_timeout", "\"2m\"",
+	          "mode ask: what no person answered by then is denied");
 	must(buf_puts(&out, "\n# One table an environment: `cloche run --network NAME`.\n"
 	                    "#[environments.example]\n") == 0);
 	for (size_t i = 0; i < ARRAY_LEN(environment_lines); i++)
@@ -555,6 +568,8 @@ char *config_default_text(void)
 		          environment_lines[i].about);
 	print_services(&out);
 	print_lines(&out, config_llm_line);
+	print_lines(&out, config_hands_line);
+	print_lines(&out, config_git_line);
 	print_agents(&out);
 	must(buf_puts(&out, "\n# One table a profile: `cloche run --profile NAME`. Values that are "
 	                    "not given are these.\n[sandboxes.default]\n") == 0);

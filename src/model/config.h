@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "model/capability.h"
 #include "model/environment.h"
+#include "model/forge.h"
 #include "model/provider.h"
 #include "model/service.h"
 #include "model/spec.h"
@@ -37,7 +38,8 @@ struct config_server {
 /* An agent of the operator's: a program that speaks the Agent Client Protocol. */
 struct config_agent {
 	char *name;
-	char *about; /* may be NULL */
+	char *about;    /* may be NULL */
+	char *manifest; /* path of its manifest; may be NULL */
 	struct strings command, env;
 };
 
@@ -48,6 +50,11 @@ struct config_tasks {
 	uint64_t artifact_ttl_ms;
 	struct strings origin_products;
 	char *image; /* of tasks whose profile has none; NULL: see task/agent.h */
+};
+
+struct config_sessions {
+	uint64_t timeout_ms, idle_ms, turn_ms;
+	uint64_t concurrency, team_concurrency;
 };
 
 /* In millionths of a dollar. */
@@ -79,7 +86,9 @@ struct config {
 	struct strings scope_objects; /* name=about: what operators add to scopes.def */
 	struct capabilities capabilities;
 	uint64_t delegation_depth, delegation_children;
+	uint64_t audit_keep_ms; /* 0: for ever */
 	struct config_tasks tasks;
+	struct config_sessions sessions;
 	struct config_rates rates;
 	struct strings webhook_cidrs; /* private ranges that webhooks may reach */
 	uint64_t webhook_retry_ms;
@@ -90,7 +99,12 @@ struct config {
 	struct strings service_cidrs; /* never-list ranges that services of the API may lead to */
 	char *service_ca;             /* PEM file of who is trusted; NULL: those of the system */
 	struct config_llm llm;
+	char *commands_dir, *skills_dir; /* in the state directory, or absolute */
+	struct strings mcp_asks;         /* tools whose calls wait for a person */
+	uint64_t mcp_ask_ms;
+	struct config_git git;
 	struct strings resolvers; /* "ADDRESS" or "ADDRESS:PORT"; empty: those of this machine */
+	uint64_t ask_timeout_ms;  /* until a question that no person answered is denied */
 };
 
 /* The built-in values. */

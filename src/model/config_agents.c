@@ -43,19 +43,23 @@ static int read_env(struct strings *env, const struct toml *node, struct err *er
 static int read_key(struct config_agent *agent, const struct config_place *place,
                     const struct toml *node, struct err *err)
 {
-	static const char *const names[] = {"command", "env", "about", NULL};
+	static const char *const names[] = {"command", "env", "about", "manifest", NULL};
 	int r = 0;
 
 	if (str_eq(node->key, "command"))
 		r = config_read_strings(&agent->command, node, err);
 	else if (str_eq(node->key, "env"))
 		r = read_env(&agent->env, node, err);
-	else if (!str_eq(node->key, "about"))
+	else if (!str_eq(node->key, "about") && !str_eq(node->key, "manifest"))
 		return config_refuse_unknown(place, node, names, err);
 	else if (node->kind != TOML_STRING || config_has_nul(node))
 		r = config_refuse_kind(node, "a text", err);
-	else
+	else if (str_eq(node->key, "about"))
 		spec_set(&agent->about, node->str);
+	else if (node->str[0] != '/')
+		r = err_set(err, ERR_CONFIG, "'manifest' is the path of a file: \"/PATH\"");
+	else
+		spec_set(&agent->manifest, node->str);
 	return r < 0 ? config_blame(place, node->line, err) : 0;
 }
 
@@ -103,6 +107,7 @@ void config_agents_done(struct config *config)
 	for (size_t i = 0; i < config->agent_count; i++) {
 		free(config->agents[i].name);
 		free(config->agents[i].about);
+		free(config->agents[i].manifest);
 		strings_done(&config->agents[i].command);
 		strings_done(&config->agents[i].env);
 	}

@@ -14,27 +14,12 @@ typedef int (*read_value)(void *field, const struct toml *node, struct err *err)
 
 static int read_NUMBER(void *field, const struct toml *node, struct err *err)
 {
-	if (node->kind != TOML_INT)
-		return config_refuse_kind(node, "a whole number", err);
-	if (node->num < 0 || node->num > NUMBER_MOST)
-		return err_set(err, ERR_CONFIG, "%s %lld is not between 0 and %d", node->key,
-		               (long long)node->num, NUMBER_MOST);
-	*(uint64_t *)field = (uint64_t)node->num;
-	return 0;
+	return config_read_number(field, node, NUMBER_MOST, err);
 }
 
 static int read_DURATION(void *field, const struct toml *node, struct err *err)
 {
-	uint64_t ms = 0;
-
-	if (node->kind == TOML_INT && node->num > 0 && node->num < INT32_MAX / 1000)
-		ms = (uint64_t)node->num * 1000;
-	else if (node->kind != TOML_STRING || config_has_nul(node) || str_to_ms(node->str, &ms) < 0)
-		ms = 0;
-	if (ms == 0)
-		return err_set(err, ERR_CONFIG, "'%s' is not a time such as \"30s\"", node->key);
-	*(uint64_t *)field = ms;
-	return 0;
+	return config_read_ms(field, node, err);
 }
 
 static int read_BYTES(void *field, const struct toml *node, struct err *err)
@@ -71,13 +56,7 @@ static int read_CIDRS(void *field, const struct toml *node, struct err *err)
 
 static int read_TEXT(void *field, const struct toml *node, struct err *err)
 {
-	if (node->kind != TOML_STRING)
-		return config_refuse_kind(node, "a string", err);
-	if (config_has_nul(node))
-		return err_set(err, ERR_CONFIG, "'%s' holds a NUL", node->key);
-	free(*(char **)field);
-	*(char **)field = node->str_len > 0 ? mem_strdup(node->str) : NULL; /* "" is none */
-	return 0;
+	return config_read_text(field, node, err);
 }
 
 static int read_KIND(void *field, const struct toml *node, struct err *err)
@@ -213,7 +192,7 @@ static struct provider *enter(struct config_llm *llm, const char *name)
 		return provider;
 	}
 	llm->providers =
-		mem_resize(llm->providers, llm->provider_count + 1, sizeof(*llm->providers));
+		mem_resize(llm->providers, llm->provider_count + 1, sizeof(struct provider *));
 	llm->providers[llm->provider_count++] = provider;
 	return provider;
 }

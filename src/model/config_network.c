@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "model/config_impl.h"
 
-enum { RESOLVERS = 8 };
+enum { RESOLVERS = 8, ASK_MOST_S = 3600 };
 
 typedef int (*read_value)(struct environment *environment, void *field, const struct toml *node,
                           struct err *err);
@@ -182,29 +182,55 @@ int config_read_environments(struct config *config, struct config_place *place,
 	return 0;
 }
 
-int config_read_network(struct config *config, struct config_place *place, const struct toml *table,
-                        struct err *err)
+static int read_resolvers(struct strings *resolvers, const struct toml *node, struct err *err)
 {
-	static const char *const keys[] = {"resolvers", NULL};
 	struct addr addr;
 	uint16_t port;
 
+	if (config_read_strings(resolvers, node, err) < 0)
+		return -1;
+	for (size_t i = 0; i < resolvers->count; i++) {
+		if (i >= RESOLVERS || !config_parse_resolver(resolvers->items[i], &addr, &port))
+			return err_set(err, ERR_CONFIG,
+			               "resolvers: entry %zu: at most %d of \"ADDRESS\", "
+			               "\"ADDRESS:PORT\" or \"[ADDRESS]:PORT\"",
+			               i + 1, RESOLVERS);
+	}
+	return 0;
+}
+
+static int read_ask_timeout(uint64_t *ret_ms, const struct toml *node, struct err *err)
+{
+	uint64_t ms = 0;
+
+	if (node->kind == TOML_INT && node->num > 0 && node->num <= ASK_MOST_S)
+		ms = (uint64_t)node->num * 1000;
+	else if (node->kind != TOML_STRING || config_has_nul(node) || str_to_ms(node->str, &ms) < 0)
+		ms = 0;
+	if (ms < 1000 || ms > ASK_MOST_S * UINT64_C(1000))
+		return err_set(err, ERR_CONFIG,
+		               "'%s' is not a time from \"1s\" to \"1h\", or 90 (seconds)",
+		               node->key);
+	*ret_ms = ms;
+	return 0;
+}
+
+int config_read_network(struct config *config, struct config_place *place, const struct toml *table,
+                        struct err *err)
+{
+	static const char *const keys[] = {"resolvers", "ask_timeout", NULL};
+	int r;
+
 	place->section = "[network]";
 	for (const struct toml *node = table->child; node != NULL; node = node->next) {
-		if (!str_eq(node->key, "resolvers"))
+		if (str_eq(node->key, "resolvers"))
+			r = read_resolvers(&config->resolvers, node, err);
+		else if (str_eq(node->key, "ask_timeout"))
+			r = read_ask_timeout(&config->ask_timeout_ms, node, err);
+		else
 			return config_refuse_unknown(place, node, keys, err);
-		if (config_read_strings(&config->resolvers, node, err) < 0)
+		if (r < 0)
 			return config_blame(place, node->line, err);
-		for (size_t i = 0; i < config->resolvers.count; i++) {
-			if (i < RESOLVERS &&
-			    config_parse_resolver(config->resolvers.items[i], &addr, &port))
-				continue;
-			err_set(err, ERR_CONFIG,
-			        "resolvers: entry %zu: at most %d of \"ADDRESS\", "
-			        "\"ADDRESS:PORT\" or \"[ADDRESS]:PORT\"",
-			        i + 1, RESOLVERS);
-			return config_blame(place, node->line, err);
-		}
 	}
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* [server], [delegation], [scopes] and [capabilities.NAME] of config.toml. */
+/* [server], [delegation], [audit], [scopes] and [capabilities.NAME] of config.toml. */
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -29,13 +29,7 @@ static int read_BOOL(void *field, const struct toml *node, struct err *err)
 
 static int read_NUMBER(void *field, const struct toml *node, struct err *err)
 {
-	if (node->kind != TOML_INT)
-		return config_refuse_kind(node, "a whole number", err);
-	if (node->num < 0 || node->num > RATE_MOST)
-		return err_set(err, ERR_CONFIG, "%s %lld is not between 0 and %d", node->key,
-		               (long long)node->num, RATE_MOST);
-	*(uint64_t *)field = (uint64_t)node->num;
-	return 0;
+	return config_read_number(field, node, RATE_MOST, err);
 }
 
 static int read_LIST(void *field, const struct toml *node, struct err *err)
@@ -47,6 +41,17 @@ static int read_LIST(void *field, const struct toml *node, struct err *err)
 	return list->count <= HOSTS ? 0
 	                            : err_set(err, ERR_CONFIG, "'%s' has more than %d entries",
 	                                      node->key, HOSTS);
+}
+
+static int read_DURATION(void *field, const struct toml *node, struct err *err)
+{
+	if (node->kind == TOML_INT && node->num == 0) {
+		*(uint64_t *)field = 0;
+		return 0;
+	}
+	if (node->kind != TOML_STRING || config_has_nul(node) || str_to_ms(node->str, field) < 0)
+		return config_refuse_kind(node, "a time such as \"400d\", or 0", err);
+	return 0;
 }
 
 static int read_LISTEN(void *field, const struct toml *node, struct err *err)
@@ -77,6 +82,13 @@ static const struct key delegation_keys[] = {
 	{key, read_##kind, offsetof(struct config, field)},
 #include "model/config.def"
 #undef DELEGATION_KEY
+	{0},
+};
+
+static const struct key audit_keys[] = {
+#define AUDIT_KEY(key, kind, field, text, about) {key, read_##kind, offsetof(struct config, field)},
+#include "model/config.def"
+#undef AUDIT_KEY
 	{0},
 };
 
@@ -132,6 +144,13 @@ int config_read_delegation(struct config *config, struct config_place *place,
 {
 	place->section = "[delegation]";
 	return read_keys(delegation_keys, config, place, table, err);
+}
+
+int config_read_audit(struct config *config, struct config_place *place, const struct toml *table,
+                      struct err *err)
+{
+	place->section = "[audit]";
+	return read_keys(audit_keys, config, place, table, err);
 }
 
 int config_read_scopes(struct config *config, struct config_place *place, const struct toml *table,
@@ -233,6 +252,9 @@ static const struct {
 #define DELEGATION_KEY(key, kind, field, text, about) {"[delegation]", key, text, about},
 #include "model/config.def"
 #undef DELEGATION_KEY
+#define AUDIT_KEY(key, kind, field, text, about) {"[audit]", key, text, about},
+#include "model/config.def"
+#undef AUDIT_KEY
 };
 
 bool config_server_line(size_t index, const char **ret_section, const char **ret_name,

@@ -11,14 +11,7 @@ typedef int (*read_value)(void *field, const struct toml *node, struct err *err)
 
 static int read_TEXT(void *field, const struct toml *node, struct err *err)
 {
-	if (node->kind != TOML_STRING)
-		return config_refuse_kind(node, "a string", err);
-	if (config_has_nul(node))
-		return err_set(err, ERR_CONFIG, "'%s' holds a NUL", node->key);
-	/* "" is none. */
-	free(*(char **)field);
-	*(char **)field = node->str_len > 0 ? mem_strdup(node->str) : NULL;
-	return 0;
+	return config_read_text(field, node, err);
 }
 
 static int read_LIST(void *field, const struct toml *node, struct err *err)
@@ -102,7 +95,7 @@ static struct service *enter(struct config *config, const char *name)
 		return service;
 	}
 	config->services =
-		mem_resize(config->services, config->service_count + 1, sizeof(*config->services));
+		mem_resize(config->services, config->service_count + 1, sizeof(struct service *));
 	config->services[config->service_count++] = service;
 	return service;
 }

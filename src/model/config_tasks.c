@@ -1,23 +1,18 @@
-/* [tasks], [rates] and [webhooks] of config.toml. */
+/* [tasks], [sessions], [rates] and [webhooks] of config.toml. */
 #include "base/addr.h"
 #include "base/str.h"
 #include "model/config_impl.h"
 
 enum { NUMBER_MOST = 1000000, LIST_MOST = 64, KEYS_MOST = 16, TIMEOUT_LEAST_MS = 100 };
 
-#define DAY_MS (UINT64_C(24) * 3600 * 1000)
+#define DAY_MS    (UINT64_C(24) * 3600 * 1000)
+#define MINUTE_MS (UINT64_C(60) * 1000)
 
 typedef int (*read_value)(void *field, const struct toml *node, struct err *err);
 
 static int read_NUMBER(void *field, const struct toml *node, struct err *err)
 {
-	if (node->kind != TOML_INT)
-		return config_refuse_kind(node, "a whole number", err);
-	if (node->num < 0 || node->num > NUMBER_MOST)
-		return err_set(err, ERR_CONFIG, "%s %lld is not between 0 and %d", node->key,
-		               (long long)node->num, NUMBER_MOST);
-	*(uint64_t *)field = (uint64_t)node->num;
-	return 0;
+	return config_read_number(field, node, NUMBER_MOST, err);
 }
 
 static int read_DURATION(void *field, const struct toml *node, struct err *err)
@@ -100,6 +95,12 @@ static const struct key tasks_keys[] = {
 #undef TASKS_KEY
 	{0},
 };
+static const struct key sessions_keys[] = {
+#define SESSIONS_KEY KEY
+#include "model/config_tasks.def"
+#undef SESSIONS_KEY
+	{0},
+};
 static const struct key rates_keys[] = {
 #define RATES_KEY KEY
 #include "model/config_tasks.def"
@@ -147,6 +148,13 @@ int config_read_tasks(struct config *config, struct config_place *place, const s
 	return 0;
 }
 
+int config_read_sessions(struct config *config, struct config_place *place,
+                         const struct toml *table, struct err *err)
+{
+	place->section = "[sessions]";
+	return read_keys(sessions_keys, config, place, table, err);
+}
+
 int config_read_rates(struct config *config, struct config_place *place, const struct toml *table,
                       struct err *err)
 {
@@ -171,6 +179,11 @@ void config_tasks_init(struct config *config)
 	                                      .resume_most = 100,
 	                                      .resume_bytes = UINT64_C(20) << 30,
 	                                      .artifact_ttl_ms = 30 * DAY_MS};
+	config->sessions = (struct config_sessions){.timeout_ms = DAY_MS / 4,
+	                                            .idle_ms = 30 * 60 * 1000,
+	                                            .turn_ms = 30 * 60 * 1000,
+	                                            .concurrency = 256,
+	                                            .team_concurrency = 64};
 	config->rates = (struct config_rates){30, 20, 4, 100, 10000};
 	config->webhook_retry_ms = 5000;
 }
@@ -187,10 +200,12 @@ static const struct {
 	const char *section, *name, *text, *about;
 } lines[] = {
 #define TASKS_KEY(key, kind, field, text, about)    {"[tasks]", key, text, about},
+#define SESSIONS_KEY(key, kind, field, text, about) {"[sessions]", key, text, about},
 #define RATES_KEY(key, kind, field, text, about)    {"[rates]", key, text, about},
 #define WEBHOOKS_KEY(key, kind, field, text, about) {"[webhooks]", key, text, about},
 #include "model/config_tasks.def"
 #undef TASKS_KEY
+#undef SESSIONS_KEY
 #undef RATES_KEY
 #undef WEBHOOKS_KEY
 };

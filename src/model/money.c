@@ -54,7 +54,7 @@ bool money_parse(const char *text, uint64_t *ret)
 
 bool money_from_dollars(double dollars, uint64_t *ret)
 {
-	if (!isfinite(dollars) || dollars < 0 || dollars > (double)(MONEY_MOST / DOLLAR))
+	if (!isfinite(dollars) || dollars < 0 || dollars > (double)MONEY_MOST / (double)DOLLAR)
 		return false;
 	*ret = (uint64_t)(dollars * (double)DOLLAR + 0.5);
 	return true;

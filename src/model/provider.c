@@ -232,7 +232,7 @@ enum provider_fit provider_fits(const struct provider *provider, const char *mod
 	if (is_named)
 		model += len + 1;
 	*ret_model = model;
-	if (*model == '\0' || str_eq(model, "default")) {
+	if (*model == '\0' || str_eq(model, "default") || str_eq(model, "cloche-default")) {
 		*ret_model = provider->default_model;
 		if (!*ret_model)
 			return PROVIDER_NOT;

@@ -74,11 +74,16 @@ void service_freep(struct service **service)
 
 /* --- checks --- */
 
+static int lowered(char c)
+{
+	return tolower((unsigned char)c);
+}
+
 /* As strncasecmp would have it, whose header our own strings.h hides here. */
 static bool is_same(const char *a, const char *b, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
-		if (tolower((unsigned char)a[i]) != tolower((unsigned char)b[i]))
+		if (lowered(a[i]) != lowered(b[i]))
 			return false;
 		if (a[i] == '\0')
 			break;
@@ -103,6 +108,10 @@ int service_check_name(const char *name, struct err *err)
 		               shown, SERVICE_NAME);
 	if (str_eq(name, SERVICE_API))
 		return err_set(err, ERR_INVALID, "api.cloche.internal is the API itself");
+	if (str_eq(name, "git"))
+		return err_set(err, ERR_INVALID,
+		               "git.cloche.internal is where runs reach their repository: see "
+		               "[forges] of config.toml");
 	if (str_eq(name, "llm"))
 		return err_set(err, ERR_INVALID,
 		               "llm.cloche.internal is the model gateway: see `cloche provider`");
@@ -265,13 +274,18 @@ int service_check_secret(const char *secret, struct err *err)
 	               "secret: a reference is env:NAME, file:/PATH or " SERVICE_SEALED);
 }
 
+static void raise_case(char *text)
+{
+	for (; *text; text++)
+		*text = (char)toupper((unsigned char)*text);
+}
+
 static int check_methods(struct strings *methods, struct err *err)
 {
 	for (size_t i = 0; i < methods->count; i++) {
 		bool is_known = false;
 
-		for (char *at = methods->items[i]; *at; at++)
-			*at = (char)toupper((unsigned char)*at);
+		raise_case(methods->items[i]);
 		for (size_t k = 0; all_methods[k]; k++)
 			is_known = is_known || str_eq(all_methods[k], methods->items[i]);
 		if (!is_known)

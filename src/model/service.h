@@ -44,6 +44,14 @@ struct service {
 	uint64_t created_ms, updated_ms;
 };
 
+/* How much of it was used. */
+struct service_use {
+	uint64_t calls;          /* denied ones, too */
+	uint64_t denied;         /* by its own rules */
+	uint64_t sent, received; /* bytes */
+	uint64_t last_ms;        /* 0: never */
+};
+
 struct service *service_new(const char *name);
 struct service *service_copy(const struct service *service);
 /* Accepts NULL and half-built. */

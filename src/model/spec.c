@@ -4,6 +4,8 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/backend.h"
+#include "model/capability.h"
 #include "model/domain.h"
 #include "model/entry.h"
 #include "model/environment.h"
@@ -29,7 +31,7 @@ void spec_init(struct spec *spec)
 {
 	*spec = (struct spec){.visibility = VISIBILITY_TEAM};
 	spec_set(&spec->profile, "default");
-	spec_set(&spec->runtime, "native");
+	spec_set(&spec->runtime, BACKEND_DEFAULT);
 	spec_set(&spec->image, "host");
 	spec_set(&spec->user, "agent");
 	spec_set(&spec->cwd, "/workspace");
@@ -228,7 +230,10 @@ static int check_mounts(const struct spec *spec, struct err *err)
 	for (size_t i = 0; i < spec->mount_count; i++) {
 		if (check_target(spec, i, err) < 0)
 			return -1;
-		if (spec->mounts[i].grant == NULL || !id_is_valid(spec->mounts[i].grant, "gr"))
+		/* "sk": skills that the daemon laid out, to be read alone. */
+		if (spec->mounts[i].grant == NULL ||
+		    (!id_is_valid(spec->mounts[i].grant, "gr") &&
+		     !(spec->mounts[i].read_only && id_is_valid(spec->mounts[i].grant, "sk"))))
 			return err_set(err, ERR_INVALID, "mount '%.100s' names no valid grant",
 			               spec->mounts[i].target);
 	}
@@ -236,7 +241,7 @@ static int check_mounts(const struct spec *spec, struct err *err)
 }
 
 static int check_choice(const char *what, const char *value, const char *const *choices,
-                        enum err_code code, struct err *err)
+                        struct err *err)
 {
 	char shown[64];
 
@@ -247,7 +252,7 @@ static int check_choice(const char *what, const char *value, const char *const *
 	if (value == NULL)
 		return err_set(err, ERR_INVALID, "%s is missing", what);
 	str_escape(shown, sizeof(shown), value, strlen(value));
-	return err_set(err, code, "%s '%s' is not known here", what, shown);
+	return err_set(err, ERR_INVALID, "%s '%s' is not known here", what, shown);
 }
 
 static bool is_hostname(const char *name)
@@ -272,7 +277,8 @@ static int check_network(const struct spec *spec, struct err *err)
 	enum environment_mode mode;
 	int r = 0;
 
-	if (spec->network == NULL || !str_is_name(spec->network))
+	if (spec->network == NULL ||
+	    (!capability_is_network(spec->network) && !str_is_name(spec->network)))
 		return err_set(err, ERR_INVALID,
 		               "network '%.63s' is not the name of an environment",
 		               spec->network != NULL ? spec->network : "");
@@ -297,7 +303,7 @@ int spec_normalise(struct spec *spec, struct err *err)
 
 static int check_texts(const struct spec *spec, struct err *err)
 {
-	static const char *const runtimes[] = {"native", NULL};
+	enum backend backend;
 	struct user_ref user;
 
 	if (spec->name != NULL && spec_check_name(spec->name, err) < 0)
@@ -312,10 +318,11 @@ static int check_texts(const struct spec *spec, struct err *err)
 	if (spec->hostname != NULL && !is_hostname(spec->hostname))
 		return err_set(err, ERR_INVALID, "hostname: at most %d letters, digits and '-'",
 		               LIMIT_NAME_LEN);
-	if (check_choice("runtime", spec->runtime, runtimes, ERR_UNSUPPORTED, err) < 0 ||
-	    check_network(spec, err) < 0)
+	if (spec->runtime == NULL)
+		return err_set(err, ERR_INVALID, "runtime is missing");
+	if (backend_of("runtime", spec->runtime, &backend, err) < 0 || check_network(spec, err) < 0)
 		return -1;
-	return check_choice("disk backend", spec->disk_backend, disk_backends, ERR_INVALID, err);
+	return check_choice("disk backend", spec->disk_backend, disk_backends, err);
 }
 
 int spec_validate(const struct spec *spec, struct err *err)

@@ -129,7 +129,7 @@ bool strings_unset(struct strings *list, const char *key)
 	return true;
 }
 
-void strings_format_positions(char *out, size_t size, const size_t *bad, size_t count)
+void strings_format_positions(char *out, size_t size, const size_t *indices, size_t count)
 {
 	size_t used = 0;
 
@@ -138,12 +138,12 @@ void strings_format_positions(char *out, size_t size, const size_t *bad, size_t 
 		size_t last = i;
 		int len;
 
-		while (last + 1 < count && bad[last + 1] == bad[last] + 1)
+		while (last + 1 < count && indices[last + 1] == indices[last] + 1)
 			last++;
 		len = last > i ? snprintf(out + used, size - used, "%s%zu-%zu",
-		                          used > 0 ? ", " : "", bad[i] + 1, bad[last] + 1)
+		                          used > 0 ? ", " : "", indices[i] + 1, indices[last] + 1)
 		               : snprintf(out + used, size - used, "%s%zu", used > 0 ? ", " : "",
-		                          bad[i] + 1);
+		                          indices[i] + 1);
 		used += (size_t)len;
 		if (used + 12 >= size) {
 			snprintf(out + used, size - used, ", …");

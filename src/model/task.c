@@ -51,9 +51,14 @@ struct task *task_new(void)
 {
 	struct task *task = mem_new(struct task);
 
-	task->id = id_new("tsk");
+	task->id = id_new(TASK_PREFIX);
 	task->visibility = VISIBILITY_TEAM;
 	return task;
+}
+
+bool task_is_id(const char *text)
+{
+	return id_is_valid(text, TASK_PREFIX) || id_is_valid(text, TASK_SESSION_PREFIX);
 }
 
 void task_free(struct task *task)

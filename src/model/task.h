@@ -62,8 +62,11 @@ enum {
 	TASK_PRIORITY_MOST = 100,
 };
 
+#define TASK_PREFIX         "tsk"
+#define TASK_SESSION_PREFIX "ses"
+
 struct task {
-	struct id id; /* tsk_… */
+	struct id id; /* tsk_…; ses_…: a session, which is a task that goes on for many turns */
 	char *title;
 	char *instruction;
 	char *agent;
@@ -118,6 +121,8 @@ struct run_progress {
 };
 
 struct task *task_new(void);
+/* Of a task or a session. */
+bool task_is_id(const char *text);
 void task_free(struct task *task);
 void task_freep(struct task **task);
 struct run *run_new(const struct task *task, uint64_t now_ms);

@@ -28,5 +28,3 @@ struct trust_ask {
 /* The runtime to use, one of `have`: never below a floor, never below the tier. ERR_INVALID for a
  * name nobody knows; ERR_MISSING naming the runtime that this machine lacks. */
 int trust_choose(const struct trust_ask *ask, const char **ret, struct err *err) NODISCARD;
-/* ERR_INVALID with the known ones. */
-int trust_check_runtime(const char *name, struct err *err) NODISCARD;

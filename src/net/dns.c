@@ -405,6 +405,36 @@ static bool follow(struct reader in, unsigned records, uint16_t type, struct nam
 	return false;
 }
 
+static bool start_chain(const char *name, struct name *ret)
+{
+	size_t len = strlen(name);
+	*ret = (struct name){.is_writable = true};
+	if (len >= sizeof(ret->text))
+		return false;
+	memcpy(ret->text, name, len + 1);
+	return true;
+}
+
+bool dns_alias_at(const uint8_t *bytes, size_t len, const char *name, uint16_t type, size_t index,
+                  char ret[DNS_NAME_TEXT])
+{
+	struct reader in = {.bytes = bytes, .len = len};
+	struct header head = take_header(&in);
+	struct dns_answer ignored = {0};
+	struct name at;
+	take_name(&in, &at);
+	skip(&in, 4); /* type and class, which dns_parse_answer looked at */
+	if (in.failed || head.answers > RECORDS_MOST || index >= CHAIN_MOST ||
+	    !start_chain(name, &at))
+		return false;
+	for (size_t i = 0; i <= index; i++) {
+		if (!follow(in, head.answers, type, &at, &ignored))
+			return false;
+	}
+	memcpy(ret, at.text, sizeof(at.text));
+	return true;
+}
+
 int dns_parse_answer(const uint8_t *bytes, size_t len, uint16_t id, const char *name, uint16_t type,
                      struct dns_answer *ret)
 {
@@ -415,11 +445,9 @@ int dns_parse_answer(const uint8_t *bytes, size_t len, uint16_t id, const char *
 		return -EBADMSG;
 	ret->rcode = (enum dns_rcode)(head.flags & RCODE);
 	ret->is_truncated = (head.flags & FLAG_TRUNCATED) != 0;
-	struct name at = {.is_writable = true};
-	size_t name_len = strlen(name);
-	if (name_len >= sizeof(at.text))
+	struct name at;
+	if (!start_chain(name, &at))
 		return -EBADMSG;
-	memcpy(at.text, name, name_len + 1);
 	for (int i = 0; i < CHAIN_MOST && follow(in, head.answers, type, &at, ret); i++)
 		;
 	return 0;

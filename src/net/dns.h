@@ -66,6 +66,9 @@ size_t dns_write_query(uint16_t id, const char *name, uint16_t type, uint8_t *ou
  * the name; records of other names are ignored. -EBADMSG: not an answer to this. */
 int dns_parse_answer(const uint8_t *bytes, size_t len, uint16_t id, const char *name, uint16_t type,
                      struct dns_answer *ret) NODISCARD;
+/* The names that chain leads over, one by one: the one at `index`, or false when it is shorter. */
+bool dns_alias_at(const uint8_t *bytes, size_t len, const char *name, uint16_t type, size_t index,
+                  char ret[DNS_NAME_TEXT]) NODISCARD;
 /* True if bytes answer this question, whatever its type. For handing on answers as they are. */
 bool dns_is_answer(const uint8_t *bytes, size_t len, uint16_t id, const char *name, uint16_t type);
 bool dns_is_truncated(const uint8_t *bytes, size_t len);

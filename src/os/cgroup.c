@@ -19,7 +19,13 @@
 #include "os/cgroup_internal.h"
 #include "os/path.h"
 
-enum { CONTROL_BYTES = 64 * 1024, PROCS_BYTES = 4 * 1024 * 1024, PATIENCE_MS = 25 };
+enum {
+	CONTROL_BYTES = 64 * 1024,
+	PROCS_BYTES = 4 * 1024 * 1024,
+	PATIENCE_MS = 25,
+	NAME_BYTES = 256,
+	FEW_BYTES = 32 * 1024
+};
 
 static const char *const part_names[CGROUP_PARTS_] = {
 	[CGROUP_TOP] = ".",
@@ -27,9 +33,8 @@ static const char *const part_names[CGROUP_PARTS_] = {
 	[CGROUP_WORK] = "work",
 };
 
-/* For our own processes: far above what they need, far below what hurts. */
 static const struct cgroup_limits own_limits = {
-	.memory = 256u << 20,
+	.memory = CGROUP_OWN_MEMORY,
 	.cpu_milli = UINT64_MAX,
 	.pids = 64,
 };
@@ -151,14 +156,6 @@ static int make_folder(const struct cgroup_ops *ops, const char *base)
 	return r < 0 ? r : take_fd(&folder);
 }
 
-/* On v1 our own processes need a group of their own only where memory is counted: elsewhere they
- * stay at the top, and every folder less is time at each start and end. */
-static bool has_own(const struct cgroup_layout *layout, size_t hierarchy)
-{
-	return layout->version == 2 ||
-	       strcmp(layout->base[hierarchy], layout->base[CGROUP_MEMORY]) == 0;
-}
-
 static int make_parts(const struct cgroup_layout *layout, size_t hierarchy, const char *name,
                       int *dir)
 {
@@ -173,7 +170,9 @@ static int make_parts(const struct cgroup_layout *layout, size_t hierarchy, cons
 		return dir[CGROUP_TOP];
 	int r = ops->enable(dir[CGROUP_TOP]);
 	for (int part = CGROUP_OWN; r == 0 && part < CGROUP_PARTS_; part++) {
-		if (part == CGROUP_OWN && !has_own(layout, hierarchy))
+		/* On v1 our own processes stay at the top: every folder less is time at each start
+		 * and end, and a group that counts memory holds a lot of it itself. */
+		if (part == CGROUP_OWN && layout->version != 2)
 			continue;
 		dir[part] = path_dir(dir[CGROUP_TOP], part_names[part], 0755);
 		if (dir[part] < 0)
@@ -246,24 +245,35 @@ int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgr
 	return 0;
 }
 
+static int open_one(const struct cgroup_layout *layout, size_t hierarchy, const char *name,
+                    enum cgroup_part part, int *ret)
+{
+	char path[sizeof(layout->base[0]) + 96];
+	int n = snprintf(path, sizeof(path), "%s/%s/%s/%s", layout->base[hierarchy], CGROUP_FOLDER,
+	                 name, part_names[part]);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	if (layout->base[hierarchy][0])
+		*ret = MAX(open_dir(AT_FDCWD, path), -1);
+	return 0;
+}
+
 int cgroup_open_part(const struct cgroup_layout *layout, const char *name, enum cgroup_part part,
                      struct cgroup *ret)
 {
-	char path[sizeof(layout->base[0]) + 96];
+	int r = 0;
 
 	cgroup_init(ret);
 	ret->version = layout->version;
 	if (!is_folder_name(name))
 		return -EINVAL;
-	for (size_t i = 0; i < cgroup_hierarchies(layout->version); i++) {
-		int n = snprintf(path, sizeof(path), "%s/%s/%s/%s", layout->base[i], CGROUP_FOLDER,
-		                 name, part_names[part]);
-		if (n < 0 || (size_t)n >= sizeof(path))
-			return -ENAMETOOLONG;
-		if (layout->base[i][0])
-			ret->dir[i][part] = MAX(open_dir(AT_FDCWD, path), -1);
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < cgroup_hierarchies(layout->version); i++)
+		r = open_one(layout, i, name, part, &ret->dir[i][part]);
+	if (r == 0 && layout->version == 1 && part == CGROUP_WORK)
+		r = open_one(layout, CGROUP_MEMORY, name, CGROUP_TOP,
+		             &ret->dir[CGROUP_MEMORY][CGROUP_TOP]);
+	return r;
 }
 
 int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits)
@@ -447,55 +457,99 @@ int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeou
 	return r;
 }
 
-/* Pages of files that outlive it (of /usr, of the output) are still charged to a group whose folder
- * is removed, and as long as they are cached the kernel keeps some hundred KiB for it. Let go of
- * them first: what is needed again is read again. */
-static void drop_pages(int top, const char *part)
+/* Pages of files that outlive it (of /usr) are still charged to a group whose folder is removed,
+ * and as long as they are cached the kernel keeps some hundred KiB for it. Let go of them first:
+ * what is needed again is read again. But a few pages are those of its output, which goes next, and
+ * to look for them takes milliseconds. Of the top, and so of all below it. */
+static void drop_pages(int top)
 {
+	static const char *const names[] = {"total_cache", "file"}; /* v1, v2 */
 	static const struct {
 		const char *file, *text;
 	} ways[] = {{"memory.force_empty", "0"}, {"memory.reclaim", "1T"}};
-	auto_close int dir = open_dir(top, part);
+	uint64_t bytes = 0;
 
-	for (size_t i = 0; dir >= 0 && i < ARRAY_LEN(ways); i++)
-		(void)!io_write_ctl(dir, ways[i].file, ways[i].text); /* as far as it goes */
+	for (size_t i = 0; i < ARRAY_LEN(names) && bytes == 0; i++)
+		bytes = cgroup_number(top, "memory.stat", names[i]);
+	for (size_t i = 0; bytes > FEW_BYTES && i < ARRAY_LEN(ways); i++)
+		(void)!io_write_ctl(top, ways[i].file, ways[i].text); /* as far as it goes */
 }
 
+static int open_folder(const struct cgroup_layout *layout, size_t hierarchy)
+{
+	char path[sizeof(layout->base[0]) + sizeof(CGROUP_FOLDER) + 1];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", layout->base[hierarchy],
+	               CGROUP_FOLDER); /* fits */
+	return layout->base[hierarchy][0] ? open_dir(AT_FDCWD, path) : -ENOENT;
+}
+
+/* Only a group without processes can be removed: that is how we know. */
 static int remove_parts(int folder, const char *name)
+{
+	for (int part = CGROUP_PARTS_ - 1; part >= 0; part--) {
+		char path[NAME_BYTES + 16];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", name, part_names[part]); /* fits */
+		if (unlinkat(folder, part == CGROUP_TOP ? name : path, AT_REMOVEDIR) < 0 &&
+		    errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+static int remove_counted(int folder, const char *name)
 {
 	auto_close int top = open_dir(folder, name);
 
 	if (top < 0)
 		return top == -ENOENT ? 0 : top;
-	for (int part = CGROUP_OWN; part < CGROUP_PARTS_; part++) {
-		drop_pages(top, part_names[part]);
-		if (unlinkat(top, part_names[part], AT_REMOVEDIR) < 0 && errno != ENOENT)
-			return -errno;
-	}
-	drop_pages(top, ".");
-	return unlinkat(folder, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+	drop_pages(top);
+	return remove_parts(folder, name);
 }
 
-static int open_folder(const struct cgroup_layout *layout, size_t hierarchy)
+/* Of one that runs nothing is removed, not even a part that is empty for the moment. On v1 keeper
+ * and init are at the top. */
+static bool is_populated(int version, int folder, const char *name)
 {
-	auto_close int base = open_dir(AT_FDCWD, layout->base[hierarchy]);
+	auto_close int top = open_dir(folder, name);
 
-	return base < 0 ? base : open_dir(base, CGROUP_FOLDER);
+	if (top < 0)
+		return false;
+	return version == 2 ? cgroup_number(top, "cgroup.events", "populated") != 0
+	                    : !cgroup_is_empty(top);
 }
 
-int cgroup_remove(const struct cgroup_layout *layout, const char *name)
+int cgroup_vacate(const struct cgroup_layout *layout, const char *name)
 {
 	int result = 0;
 
-	if (!is_folder_name(name))
+	if (!is_folder_name(name) || strlen(name) >= NAME_BYTES)
 		return -EINVAL;
-	for (size_t i = 0; i < cgroup_hierarchies(layout->version); i++) {
+	/* Memory comes first in the layout; on v2 it is all there is. */
+	for (size_t i = cgroup_hierarchies(layout->version); i-- > 0;) {
 		auto_close int folder = open_folder(layout, i);
-		int r = folder < 0 ? folder : remove_parts(folder, name);
+		int r = MIN(folder, 0);
+		if (folder >= 0 && is_populated(layout->version, folder, name))
+			r = -EBUSY;
+		else if (folder >= 0 && i != CGROUP_MEMORY)
+			r = remove_parts(folder, name);
+		if (r == -EBUSY)
+			return r;
 		if (r < 0 && r != -ENOENT)
 			result = r;
 	}
 	return result;
+}
+
+int cgroup_remove(const struct cgroup_layout *layout, const char *name)
+{
+	int result = cgroup_vacate(layout, name);
+	if (result == -EBUSY || result == -EINVAL || layout->version == 0)
+		return result;
+	auto_close int folder = open_folder(layout, CGROUP_MEMORY);
+	int r = folder < 0 ? folder : remove_counted(folder, name);
+	return r < 0 && r != -ENOENT ? r : result;
 }
 
 static void close_dirp(DIR **dir)

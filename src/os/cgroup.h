@@ -58,16 +58,16 @@ struct cgroup {
 void cgroup_init(struct cgroup *cgroup); /* all -1 */
 void cgroup_done(struct cgroup *cgroup); /* closes */
 /* Makes cloche/<name>/{own,work}, writes limits to `work` (memory, pids, cpu) and small fixed ones
- * to `own`, which on v1 exists only where memory is counted (elsewhere it is the top); opens the
- * dirs; gives the files the keeper needs later (to freeze) to keeper_uid, unless that is (uid_t)-1.
- * Idempotent. With layout version 0 there are no groups: *ret is empty, and attach, limits and
- * remove on it do nothing; the caller decides whether it may start so. */
+ * to `own`, which on v1 is the top, whose memory is limited to both together; opens the dirs; gives
+ * the files the keeper needs later (to freeze) to keeper_uid, unless that is (uid_t)-1. Idempotent.
+ * With layout version 0 there are no groups: *ret is empty, and attach, limits and remove on it do
+ * nothing; the caller decides whether it may start so. */
 int cgroup_create(const struct cgroup_layout *layout, const char *name,
                   const struct cgroup_limits *limits, uid_t keeper_uid,
                   struct cgroup *ret) NODISCARD;
 /* Opens what exists of a sandbox's groups; parts that are missing are -1. */
 int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgroup *ret) NODISCARD;
-/* As cgroup_open, one part only. */
+/* As cgroup_open, one part only, and what its limits are written to. */
 int cgroup_open_part(const struct cgroup_layout *layout, const char *name, enum cgroup_part part,
                      struct cgroup *ret) NODISCARD;
 /* Of the work part. */
@@ -95,6 +95,9 @@ int cgroup_freeze(const struct cgroup *cgroup, enum cgroup_part part, bool on,
  * on the processes (v1) or on cgroup.kill (v2). Never from inside the group. -ETIMEDOUT. The group
  * is of no use afterwards: on v1 it may no longer fork. */
 int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeout_ms) NODISCARD;
+/* The first half of cgroup_remove: all but what counts memory. Pages of files that go too are best
+ * gone before the second half, which else has to look for them. */
+int cgroup_vacate(const struct cgroup_layout *layout, const char *name) NODISCARD;
 /* rmdir of all parts in all hierarchies; missing ones are fine. -EBUSY while processes are inside.
  */
 int cgroup_remove(const struct cgroup_layout *layout, const char *name) NODISCARD;

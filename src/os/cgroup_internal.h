@@ -6,6 +6,8 @@
 #define CGROUP_FOLDER "cloche"
 /* v2 allows no process in a group that hands controllers on: the broker lives in this leaf. */
 #define CGROUP_LEAF "broker"
+/* For our own processes: far above what they need, far below what hurts. */
+#define CGROUP_OWN_MEMORY (UINT64_C(256) << 20)
 
 /* One hierarchy version. Every function takes an opened group; parts that are not there (-1) are
  * skipped. */

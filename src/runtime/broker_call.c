@@ -2,7 +2,12 @@
 
 #include "base/mem.h"
 
-enum { IMPORT_MS = 3600 * 1000, REMOVE_MS = 600 * 1000, DOCTOR_MS = 120 * 1000 };
+enum {
+	IMPORT_MS = 3600 * 1000,
+	REMOVE_MS = 600 * 1000,
+	DOCTOR_MS = 120 * 1000,
+	RUN_MS = 60 * 1000
+};
 
 struct broker_call {
 	struct peer *peer;
@@ -57,6 +62,7 @@ struct waiter {
 	broker_on_imported on_imported;
 	broker_on_done on_done;
 	broker_on_doctor on_doctor;
+	broker_on_ran on_ran;
 	void *ctx;
 };
 
@@ -147,4 +153,40 @@ void broker_call_doctor(struct broker_call *call, broker_on_doctor on_doctor_, v
 	waiter->on_doctor = on_doctor_;
 	waiter->ctx = ctx;
 	peer_call(call->peer, number, &out, DOCTOR_MS, on_doctor, waiter);
+}
+
+static void on_ran(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	auto_free struct waiter *waiter = ctx;
+	struct broker_ran result = {0};
+
+	if (!msg) {
+		waiter->on_ran(NULL, err, waiter->ctx);
+		return;
+	}
+	result.exit_code = (int)wire_u64(msg, FIELD_EXIT_CODE, 0);
+	result.signal = (int)wire_u64(msg, FIELD_SIGNAL, 0);
+	result.timed_out = wire_has(msg, FIELD_REASON);
+	result.is_cut = wire_u64(msg, FIELD_MORE, 0) != 0;
+	result.output = (const char *)wire_blob(msg, FIELD_BYTES, &result.output_len);
+	result.errors = (const char *)wire_blob(msg, FIELD_ERRORS, &result.errors_len);
+	waiter->on_ran(&result, err, waiter->ctx);
+}
+
+void broker_call_run(struct broker_call *call, const struct broker_program *program,
+                     broker_on_ran on_ran_, void *ctx)
+{
+	auto_wire_out struct wire_out out = {0};
+	uint64_t number = peer_begin(call->peer, &out, WIRE_OP_RUN);
+	struct waiter *waiter = mem_new(struct waiter);
+
+	waiter->on_ran = on_ran_;
+	waiter->ctx = ctx;
+	wire_put_str(&out, FIELD_ENTRY, program->manifest);
+	wire_put_str(&out, FIELD_FINGERPRINT, program->digest);
+	for (size_t i = 0; i < program->values->count; i++)
+		wire_put_str(&out, FIELD_ARGUMENT, program->values->items[i]);
+	if (program->input)
+		wire_put_bytes(&out, FIELD_BYTES, program->input, strlen(program->input));
+	peer_call(call->peer, number, &out, program->timeout_ms + RUN_MS, on_ran, waiter);
 }

@@ -35,6 +35,25 @@ typedef void (*broker_on_done)(const struct err *err, void *ctx);
 void broker_call_layer_rm(struct broker_call *call, const char *layer, broker_on_done on_done,
                           void *ctx);
 
+struct broker_program {
+	const char *manifest, *digest; /* its file, and of its text */
+	const struct strings *values;  /* name=value */
+	const char *input;             /* NULL: none */
+	uint64_t timeout_ms;
+};
+struct broker_ran {
+	int exit_code;
+	int signal; /* 0: it ended by itself */
+	bool timed_out, is_cut;
+	const char *output, *errors;
+	size_t output_len, errors_len;
+};
+/* result is NULL when err has a code; valid during the call. */
+typedef void (*broker_on_ran)(const struct broker_ran *result, const struct err *err, void *ctx);
+/* Runs the program that a manifest of commands names. */
+void broker_call_run(struct broker_call *call, const struct broker_program *program,
+                     broker_on_ran on_ran, void *ctx);
+
 /* Each check as "name TAB status TAB detail TAB remedy". */
 typedef void (*broker_on_doctor)(const struct strings *checks, const struct err *err, void *ctx);
 void broker_call_doctor(struct broker_call *call, broker_on_doctor on_doctor, void *ctx);

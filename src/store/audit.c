@@ -325,6 +325,23 @@ static void check_head(struct audit_check *check, uint64_t seq, const uint8_t ha
 		blame(check, check->seq, "the record of the newest row does not agree with it");
 }
 
+/* Read after the rows: what was removed in between is then known to be. */
+static int take_anchor(struct store *store, struct audit_check *check, struct err *err)
+{
+	struct audit_anchor anchor;
+
+	if (store_audit_anchor(store, &anchor, err) < 0)
+		return -1;
+	if (!anchor.holds)
+		blame(check, anchor.seq, "where the record begins is not as it was written");
+	check->pruned = anchor.seq;
+	if (anchor.seq > check->seq) {
+		check->seq = anchor.seq;
+		memcpy(check->hash, anchor.hash, AUDIT_HASH);
+	}
+	return 0;
+}
+
 int store_audit_verify(struct store *store, struct audit_check *check, size_t limit,
                        struct err *err)
 {
@@ -339,8 +356,14 @@ int store_audit_verify(struct store *store, struct audit_check *check, size_t li
 	if (read_head(&store->reader, &seq, hash, err) < 0 ||
 	    store_audit_list(store, &filter, &page, err) < 0)
 		return -1;
-	for (size_t i = 0; i < page.count && !check->is_over; i++)
-		check_row(store, check, &page.items[i]);
+	if (take_anchor(store, check, err) < 0) {
+		audit_page_done(&page);
+		return -1;
+	}
+	for (size_t i = 0; i < page.count && !check->is_over; i++) {
+		if (page.items[i].seq > check->seq || page.items[i].seq > check->pruned)
+			check_row(store, check, &page.items[i]);
+	}
 	if (!check->is_over && page.count == 0)
 		check_head(check, seq, hash);
 	audit_page_done(&page);

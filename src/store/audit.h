@@ -37,9 +37,30 @@ int store_audit_list(struct store *store, const struct audit_filter *filter, str
                      struct err *err) NODISCARD;
 void audit_page_done(struct audit_page *page);
 
+/* --- old rows --- */
+
+/* Where the record begins, once rows were removed. */
+struct audit_anchor {
+	uint64_t seq; /* of the newest that went; 0: all are there */
+	uint8_t hash[AUDIT_HASH];
+	bool holds; /* it is as it was written */
+};
+int store_audit_anchor(struct store *store, struct audit_anchor *ret, struct err *err) NODISCARD;
+
+struct audit_span {
+	uint64_t first, last; /* 0: there is none */
+	uint8_t hash[AUDIT_HASH];
+};
+/* The oldest rows, at most so many, that are from before that time. */
+int store_audit_old(struct store *store, uint64_t before_ms, size_t most, struct audit_span *ret,
+                    struct err *err) NODISCARD;
+/* Removes them and everything before, and moves the anchor. */
+void store_prune_audit(struct store_write *write, const struct audit_span *span);
+
 /* --- verifying: rows in order, in as many calls as one likes --- */
 struct audit_check {
-	uint64_t seq; /* rows found good so far */
+	uint64_t seq;    /* the last found good so far */
+	uint64_t pruned; /* up to this one they were removed on purpose */
 	uint8_t hash[AUDIT_HASH];
 	bool is_over;
 	uint64_t bad_seq; /* the first bad number; 0: none */

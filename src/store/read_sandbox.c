@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "store/cursor.h"
 #include "store/pack.h"
+#include "store/seal.h"
 #include "store/store_impl.h"
 #include "store/write.h"
 
@@ -32,13 +33,24 @@ static void take_spec(sqlite3_stmt *row, struct spec *spec)
 	spec->hostname = db_column_text(row, 9);
 	spec->disk_backend = db_column_text(row, 10);
 	spec->network = db_column_text(row, 11);
-	unpack_strings(db_column_view(row, 12), &spec->env);
 	unpack_limits(db_column_view(row, 13), &spec->limits);
 	spec->ttl_ms = db_column_int(row, 14);
 	spec->degraded = db_column_int(row, 15) != 0;
 }
 
-static int take_sandbox(sqlite3_stmt *row, struct sandbox **ret, struct err *err)
+static int take_env(const struct store *store, sqlite3_stmt *row, struct sandbox *sandbox,
+                    struct err *err)
+{
+	auto_free char *env = NULL;
+
+	if (seal_open(store, "variables", sandbox->id.text, db_column_view(row, 12), &env, err) < 0)
+		return -1;
+	unpack_strings(env, &sandbox->spec.env);
+	return 0;
+}
+
+static int take_sandbox(const struct store *store, sqlite3_stmt *row, struct sandbox **ret,
+                        struct err *err)
 {
 	auto_(sandbox_freep) struct sandbox *sandbox = mem_new(struct sandbox);
 
@@ -48,6 +60,8 @@ static int take_sandbox(sqlite3_stmt *row, struct sandbox **ret, struct err *err
 		return err_set(err, ERR_IO, "the store has sandbox %s in no state we know",
 		               sandbox->id.text);
 	take_spec(row, &sandbox->spec);
+	if (take_env(store, row, sandbox, err) < 0)
+		return -1;
 	sandbox->image_id = db_column_id(row, 6);
 	sandbox->created_ms = db_column_int(row, 16);
 	sandbox->started_ms = db_column_int(row, 17);
@@ -123,7 +137,7 @@ int store_sandbox_find(struct store *store, const char *team, const char *id_or_
 		return -1;
 	r = db_step(&store->reader, row, err);
 	if (r > 0) {
-		r = take_sandbox(row, &sandbox, err);
+		r = take_sandbox(store, row, &sandbox, err);
 		sqlite3_reset(row);
 	} else if (r == 0) {
 		str_escape(shown, sizeof(shown), id_or_name, strlen(id_or_name));
@@ -253,7 +267,7 @@ static int read_rows(struct store *store, struct query *query, size_t limit,
 		return -1;
 	page->items = mem_resize(NULL, limit + 1, sizeof(struct sandbox *));
 	while ((r = db_step(&store->reader, row, err)) > 0) {
-		if (take_sandbox(row, &page->items[page->count], err) < 0) {
+		if (take_sandbox(store, row, &page->items[page->count], err) < 0) {
 			r = -1;
 			break;
 		}

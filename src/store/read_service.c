@@ -72,6 +72,35 @@ int store_service_sealed(struct store *store, const char *id, char **ret, struct
 	return r < 0 ? -1 : 0;
 }
 
+char *service_use_key(const struct service *service)
+{
+	return service->id.text[0] ? mem_strdup(service->id.text)
+	                           : mem_printf("config:%s", service->name);
+}
+
+int store_service_use(struct store *store, const struct service *service, struct service_use *ret,
+                      struct err *err)
+{
+	auto_free char *key = service_use_key(service);
+	const struct value values[] = {value_text(key)};
+	sqlite3_stmt *row;
+	int r;
+
+	*ret = (struct service_use){0};
+	if (db_begin(&store->reader, SQL_SERVICE_USE, values, 1, &row, err) < 0)
+		return -1;
+	r = db_step(&store->reader, row, err);
+	if (r <= 0)
+		return r;
+	*ret = (struct service_use){.calls = db_column_int(row, 0),
+	                            .denied = db_column_int(row, 1),
+	                            .sent = db_column_int(row, 2),
+	                            .received = db_column_int(row, 3),
+	                            .last_ms = db_column_int(row, 4)};
+	sqlite3_reset(row);
+	return 0;
+}
+
 int store_service_list(struct store *store, const char *team, const char *cursor, size_t limit,
                        struct service_page *ret, struct err *err)
 {

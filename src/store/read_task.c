@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "store/cursor.h"
 #include "store/pack.h"
+#include "store/seal.h"
 #include "store/store_impl.h"
 #include "store/task.h"
 
@@ -27,16 +28,19 @@ static int first(struct store *store, sqlite3_stmt *row, const char *what, const
 /* --- tasks --- */
 
 /* Columns in the order of TASK_COLUMNS. */
-static struct task *take_task(sqlite3_stmt *row)
+static int take_task(const struct store *store, sqlite3_stmt *row, struct task **ret,
+                     struct err *err)
 {
-	struct task *task = mem_new(struct task);
+	auto_(task_freep) struct task *task = mem_new(struct task);
 
 	task->id = db_column_id(row, 0);
 	task->title = db_column_text(row, 1);
 	task->instruction = db_column_text(row, 2);
 	task->agent = db_column_text(row, 3);
 	task->origin = db_column_text(row, 4);
-	task->choices = db_column_text(row, 5);
+	if (seal_open(store, "what was given", task->id.text, db_column_view(row, 5),
+	              &task->choices, err) < 0)
+		return -1;
 	unpack_strings(db_column_view(row, 6), &task->labels);
 	task->owner = db_column_id(row, 7);
 	task->team = db_column_id(row, 8);
@@ -46,19 +50,21 @@ static struct task *take_task(sqlite3_stmt *row)
 	task->run_count = db_column_int(row, 11);
 	task->run = db_column_id(row, 12);
 	task->made_by = db_column_text(row, 13);
-	return task;
+	*ret = take_ptr(task);
+	return 0;
 }
 
 int store_task_get(struct store *store, const char *id, struct task **ret, struct err *err)
 {
 	sqlite3_stmt *row;
+	int r;
 
 	if (begin(store, SQL_TASK_GET, &row, err, value_text(id)) < 0 ||
 	    first(store, row, "task", id, err) < 0)
 		return -1;
-	*ret = take_task(row);
+	r = take_task(store, row, ret, err);
 	sqlite3_reset(row);
-	return 0;
+	return r;
 }
 
 int store_task_list(struct store *store, const struct task_filter *filter, struct task_page *ret,
@@ -77,11 +83,18 @@ int store_task_list(struct store *store, const struct task_filter *filter, struc
 	    begin(store, SQL_TASK_LIST, &row, err, value_text(sees_all ? "" : viewer->team.text),
 	          value_text(sees_all ? "" : viewer->principal.text),
 	          value_int(!sees_all && viewer->role == ROLE_ADMIN), value_text(before),
-	          value_text(filter->state != NULL ? filter->state : ""), value_int(limit + 1)) < 0)
+	          value_text(filter->state != NULL ? filter->state : ""),
+	          value_text(filter->is_session ? TASK_SESSION_PREFIX "_" : TASK_PREFIX "_"),
+	          value_int(limit + 1)) < 0)
 		return -1;
 	page.items = mem_resize(NULL, limit + 1, sizeof(struct task *));
-	while ((r = db_step(&store->reader, row, err)) > 0)
-		page.items[page.count++] = take_task(row);
+	while ((r = db_step(&store->reader, row, err)) > 0) {
+		r = take_task(store, row, &page.items[page.count], err);
+		if (r < 0)
+			break;
+		page.count++;
+	}
+	sqlite3_reset(row);
 	if (r < 0) {
 		task_page_done(&page);
 		return -1;
@@ -258,6 +271,18 @@ int store_run_agent_get(struct store *store, const char *run, char **ret, struct
 
 	if (begin(store, SQL_RUN_AGENT_GET, &row, err, value_text(run)) < 0 ||
 	    first(store, row, "agent of run", run, err) < 0)
+		return -1;
+	*ret = db_column_text(row, 0);
+	sqlite3_reset(row);
+	return 0;
+}
+
+int store_run_git_get(struct store *store, const char *run, char **ret, struct err *err)
+{
+	sqlite3_stmt *row;
+
+	if (begin(store, SQL_RUN_GIT_GET, &row, err, value_text(run)) < 0 ||
+	    first(store, row, "repository of run", run, err) < 0)
 		return -1;
 	*ret = db_column_text(row, 0);
 	sqlite3_reset(row);

@@ -232,6 +232,9 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 	store->audit_last = &store->audit_first;
 	if (options->audit_key != NULL)
 		memcpy(store->audit_key, options->audit_key, sizeof(store->audit_key));
+	store->has_sealing_key = options->sealing_key != NULL;
+	if (store->has_sealing_key)
+		memcpy(store->sealing_key, options->sealing_key, sizeof(store->sealing_key));
 	pthread_mutex_init(&store->lock, NULL);
 	pthread_cond_init(&store->wake, NULL);
 	pthread_cond_init(&store->done_wake, NULL);

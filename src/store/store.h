@@ -31,10 +31,10 @@ struct store;
 struct store_write;
 
 struct store_options {
-	const char *path;         /* of the database file; its folder must exist */
-	const char *vfs;          /* SQLite VFS; NULL: the default. For fault tests */
-	const uint8_t *audit_key; /* AUDIT_HASH bytes that the audit's hashes are keyed with; NULL:
-	                             zeroes. For tests */
+	const char *path;           /* of the database file; its folder must exist */
+	const char *vfs;            /* SQLite VFS; NULL: the default. For fault tests */
+	const uint8_t *audit_key;   /* AUDIT_HASH bytes its hashes are keyed with; NULL: zeroes */
+	const uint8_t *sealing_key; /* 32 bytes (store/seal.h); NULL: nothing is sealed */
 };
 
 /* Opens or creates, migrates, checks, starts the writer thread. Refuses a store written by a

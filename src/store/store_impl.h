@@ -9,6 +9,8 @@
 
 struct audit_wait;
 
+enum { STORE_SEALING_KEY = 32 };
+
 /* Writes in the order they came. */
 struct write_list {
 	struct store_write *first;
@@ -22,7 +24,9 @@ struct store {
 	int event_fd;
 	store_on_event on_event;
 	void *on_event_ctx;
-	uint8_t audit_key[AUDIT_HASH];  /* both threads; never changes */
+	uint8_t audit_key[AUDIT_HASH];          /* both threads; never changes */
+	uint8_t sealing_key[STORE_SEALING_KEY]; /* likewise */
+	bool has_sealing_key;
 	struct audit_wait *audit_first; /* loop thread: rows that wait for a write */
 	struct audit_wait **audit_last;
 	uint64_t audit_ticket;

@@ -18,6 +18,8 @@ void store_put_run(struct store_write *write, const struct run *run);
 void store_put_run_step(struct store_write *write, const char *run,
                         const struct run_progress *progress);
 /* Where the talk with its agent is (task/drive.h), as JSON. */
+/* What it did with its repository, as JSON. */
+void store_put_run_git(struct store_write *write, const char *run, const char *json);
 void store_put_run_agent(struct store_write *write, const char *run, const char *json);
 /* ERR_CONFLICT when the run is over. */
 void store_set_output(struct store_write *write, const char *run, const char *json);
@@ -42,6 +44,7 @@ int store_task_get(struct store *store, const char *id, struct task **ret,
 struct task_filter {
 	const struct caller *viewer; /* only what they may look at; NULL: all */
 	const char *state;           /* of the newest run; NULL: all */
+	bool is_session;             /* sessions, not tasks */
 	const char *cursor;
 	size_t limit;
 };
@@ -70,6 +73,8 @@ void run_page_done(struct run_page *page);
 /* ERR_NOT_FOUND; the caller frees *ret. */
 int store_run_agent_get(struct store *store, const char *run, char **ret,
                         struct err *err) NODISCARD;
+
+int store_run_git_get(struct store *store, const char *run, char **ret, struct err *err) NODISCARD;
 
 struct progress_list {
 	struct run_progress items[RUN_STEP_COUNT_];

@@ -6,6 +6,8 @@
 #include "store/store_impl.h"
 #include "store/task.h"
 
+enum { DAY_MS = 24 * 3600 * 1000 };
+
 static const struct {
 	const char *by;
 	enum sql sql;
@@ -38,6 +40,59 @@ static void add_row(struct usage_list *list, sqlite3_stmt *row)
 	last->cached_tokens += db_column_int(row, 5);
 }
 
+/* --- models outside of runs --- */
+
+static struct usage_row *find_row(struct usage_list *list, const char *key)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (str_eq(list->items[i].key, key))
+			return &list->items[i];
+	}
+	list->items = mem_resize(list->items, list->count + 1, sizeof(*list->items));
+	list->items[list->count] = (struct usage_row){.key = mem_strdup(key)};
+	return &list->items[list->count++];
+}
+
+static void add_outside(struct usage_list *list, const char *by, sqlite3_stmt *row)
+{
+	const char *chain = db_column_view(row, 1), *last = strrchr(chain, ' ');
+	const char *key = str_eq(by, "team") ? db_column_view(row, 0) : last ? last + 1 : chain;
+	char day[24];
+	struct usage_row *sum;
+
+	if (str_eq(by, "day")) {
+		(void)snprintf(day, sizeof(day), "%llu",
+		               (unsigned long long)(db_column_int(row, 2) / DAY_MS)); /* fits */
+		key = day;
+	}
+	sum = find_row(list, key);
+	sum->cost += db_column_int(row, 3);
+	sum->input_tokens += db_column_int(row, 4);
+	sum->output_tokens += db_column_int(row, 5);
+	sum->cached_tokens += db_column_int(row, 6);
+}
+
+/* Tasks and agents have no part in them; nor are they anybody's but the team's. */
+static int read_outside(struct store *store, const struct usage_filter *filter,
+                        struct usage_list *list, struct err *err)
+{
+	const struct caller *viewer = filter->viewer;
+	bool sees_all = viewer == NULL || viewer->is_operator;
+	const struct value values[] = {value_text(sees_all ? "" : viewer->team.text),
+	                               value_int(filter->since_ms)};
+	sqlite3_stmt *row;
+	int r;
+
+	if (str_eq(filter->by, "task") || str_eq(filter->by, "agent") ||
+	    (!sees_all && viewer->role != ROLE_ADMIN))
+		return 0;
+	if (db_begin(&store->reader, SQL_USAGE_OUTSIDE, values, ARRAY_LEN(values), &row, err) < 0)
+		return -1;
+	while ((r = db_step(&store->reader, row, err)) > 0)
+		add_outside(list, filter->by, row);
+	return r;
+}
+
 /* Days since 1970 as people write them. */
 static void name_days(struct usage_list *list)
 {
@@ -47,7 +102,7 @@ static void name_days(struct usage_list *list)
 
 		if (str_to_u64(list->items[i].key, &day) < 0)
 			continue;
-		io_format_time(text, sizeof(text), day * 24 * 3600 * 1000);
+		io_format_time(text, sizeof(text), day * DAY_MS);
 		text[10] = '\0'; /* "2026-01-31" */
 		free(list->items[i].key);
 		list->items[i].key = mem_strdup(text);
@@ -78,6 +133,8 @@ int store_usage(struct store *store, const struct usage_filter *filter, struct u
 		return -1;
 	while ((r = db_step(&store->reader, row, err)) > 0)
 		add_row(&list, row);
+	if (r == 0)
+		r = read_outside(store, filter, &list, err);
 	if (str_eq(filter->by, "day"))
 		name_days(&list);
 	if (r < 0)

@@ -2,10 +2,12 @@
  * writer thread shares nothing with the objects they came from. */
 #include "store/write.h"
 #include "store/provider.h"
+#include "store/seal.h"
 
 #include "base/mem.h"
 #include "store/audit.h"
 #include "store/pack.h"
+#include "store/service.h"
 
 struct store_write *store_write_new(struct store *store)
 {
@@ -109,7 +111,8 @@ static void put_mounts(struct store_write *write, const struct sandbox *sandbox)
 void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox)
 {
 	const struct spec *spec = &sandbox->spec;
-	auto_free char *env = pack_strings(&spec->env);
+	auto_free char *plain_env = pack_strings(&spec->env);
+	auto_free char *env = seal_text(write->store, "variables", sandbox->id.text, plain_env);
 	auto_free char *limits = pack_limits(&spec->limits);
 	auto_free char *mechanisms = pack_strings(&sandbox->mechanisms);
 	auto_free char *meters = pack_meters(&sandbox->meters);
@@ -275,6 +278,17 @@ void store_delete_service(struct store_write *write, const char *id)
 
 	op->if_none = ERR_NOT_FOUND;
 	op->if_none_text = mem_printf("no service %s", id);
+	(void)add(write, SQL_SERVICE_UNCOUNT, value_text(id));
+}
+
+void store_count_service(struct store_write *write, const struct service *service,
+                         const struct service_use *more)
+{
+	auto_free char *key = service_use_key(service);
+
+	(void)add(write, SQL_SERVICE_COUNT, value_text(key), value_int(more->calls),
+	          value_int(more->denied), value_int(more->sent), value_int(more->received),
+	          value_int(more->last_ms));
 }
 
 void store_add_provider(struct store_write *write, const struct provider *provider,

@@ -1,6 +1,7 @@
 /* What each change of tasks, runs and artifacts is in statements. */
 #include "base/mem.h"
 #include "store/pack.h"
+#include "store/seal.h"
 #include "store/task.h"
 #include "store/write.h"
 
@@ -18,15 +19,16 @@ static void refuse_none(struct op *op, enum err_code code, const char *text)
 void store_add_task(struct store_write *write, const struct task *task)
 {
 	auto_free char *labels = pack_strings(&task->labels);
+	auto_free char *choices =
+		seal_text(write->store, "what was given", task->id.text, task->choices);
 	const char *owner = task->owner.text[0] ? task->owner.text : ACCESS_OPERATOR;
 	const char *team = task->team.text[0] ? task->team.text : ACCESS_TEAM;
 
 	write_add(write, SQL_TASK_ADD, value_text(task->id.text), value_text(task->title),
 	          value_text(task->instruction), value_text(task->agent), value_text(task->origin),
-	          value_text(task->choices), value_text(labels), value_text(owner),
-	          value_text(team), value_text(visibility_name(task->visibility)),
-	          value_int(task->created_ms), value_int(task->run_count), value_id(&task->run),
-	          value_text(task->made_by));
+	          value_text(choices), value_text(labels), value_text(owner), value_text(team),
+	          value_text(visibility_name(task->visibility)), value_int(task->created_ms),
+	          value_int(task->run_count), value_id(&task->run), value_text(task->made_by));
 }
 
 static struct op *put_run(struct store_write *write, const struct run *run)
@@ -77,6 +79,11 @@ void store_put_run_step(struct store_write *write, const char *run,
 	          value_text(run_step_name(progress->step)), value_text(progress->status),
 	          value_text(progress->detail), value_int(progress->attempts),
 	          value_int(progress->started_ms), value_int(progress->ended_ms));
+}
+
+void store_put_run_git(struct store_write *write, const char *run, const char *json)
+{
+	write_add(write, SQL_RUN_GIT_PUT, value_text(run), value_text(json));
 }
 
 void store_put_run_agent(struct store_write *write, const char *run, const char *json)

@@ -56,6 +56,48 @@ struct redact *collect_redact(const struct tasks *tasks, const struct task *task
 	return redact;
 }
 
+static json_t *cleaned(struct redact *redact, const json_t *text)
+{
+	auto_free char *clean = redact_text(redact, json_string_value(text));
+
+	return json_string(clean);
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as a document that was accepted */
+void collect_clean(struct redact *redact, json_t *document)
+{
+	const char *name;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach (document, i, item) {
+		if (json_is_string(item))
+			json_array_set_new(document, i, cleaned(redact, item));
+		else
+			collect_clean(redact, item);
+	}
+	json_object_foreach (document, name, item) {
+		if (json_is_string(item))
+			json_object_set_new(document, name, cleaned(redact, item));
+		else
+			collect_clean(redact, item);
+	}
+}
+
+void collect_clean_text(const struct tasks *tasks, const struct task *task, char **text)
+{
+	struct redact *redact;
+	char *clean;
+
+	if (!*text)
+		return;
+	redact = collect_redact(tasks, task);
+	clean = redact_text(redact, *text);
+	redact_free(redact);
+	free(*text);
+	*text = clean;
+}
+
 bool collect_is_talk(const struct tasks *tasks, const struct task *task)
 {
 	struct agent agent;

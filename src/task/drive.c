@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 
 #include "acp/client.h"
@@ -15,7 +16,10 @@
 #include "task/collect.h"
 #include "task/job.h"
 #include "task/redact.h"
+#include "task/serve.h"
+#include "task/servers.h"
 #include "task/told.h"
+#include "task/turns.h"
 #include "wire/outlog.h"
 
 enum {
@@ -31,6 +35,7 @@ enum {
 struct drive {
 	struct job *job;
 	char *cwd;
+	json_t *servers; /* of MCP; NULL: none */
 	struct acp_client client;
 	struct acp_lines lines;
 	struct outlog_reader reader;
@@ -39,12 +44,15 @@ struct drive {
 	/* What it is sent: bytes given…queued of everything we ever said are in the outbox. */
 	struct buf outbox;
 	uint64_t queued, given;
-	char *tail; /* the last line that was queued */
+	uint64_t saving, durable; /* of a session: bytes in the commit under way, and on disk */
+	char *tail;               /* the last line that was queued */
 	struct told told;
 	bool has_prompted; /* the instruction was given */
 	bool is_done;      /* the run has its end: nothing more is said */
 	bool is_over;      /* its process is */
-	struct loop_timer start_timer, flush_timer, more_timer;
+	bool is_stopping;  /* the run has its end, the turn is cancelled */
+	struct serve *serve;
+	struct loop_timer start_timer, flush_timer, more_timer, serve_timer;
 };
 
 static struct engine *engine_of(const struct drive *drive)
@@ -54,14 +62,30 @@ static struct engine *engine_of(const struct drive *drive)
 
 /* --- to the agent --- */
 
+/* Whether what it is told cannot be put together again, and so goes out after it is on disk. */
+static bool is_careful(const struct drive *drive)
+{
+	return drive->job->turns || serve_is_used(drive->serve);
+}
+
+/* How much of the outbox may go. */
+static size_t may_give(const struct drive *drive)
+{
+	size_t len = buf_len(&drive->outbox);
+
+	if (!is_careful(drive))
+		return len;
+	return drive->durable > drive->given ? (size_t)MIN(len, drive->durable - drive->given) : 0;
+}
+
 static void feed(struct drive *drive)
 {
 	struct engine *engine = engine_of(drive);
 	struct exec_watch *watch = &drive->job->watch;
 
-	while (watch->live && buf_len(&drive->outbox) > 0) {
+	while (watch->live && may_give(drive) > 0) {
 		ssize_t r = engine->ops->input(engine, watch, buf_head(&drive->outbox),
-		                               buf_len(&drive->outbox), false);
+		                               may_give(drive), false);
 
 		if (r <= 0)
 			return; /* it takes no more now, or ever: its end is told */
@@ -95,6 +119,11 @@ static void queue(struct drive *drive, char *line)
 		give_up(drive, RUN_END_AGENT_ERROR, "the agent does not read what it is told");
 		return;
 	}
+	/* How a session is opened is always the same, so it can be put together again. */
+	if (drive->client.phase < ACP_READY)
+		drive->durable = drive->queued;
+	else if (is_careful(drive))
+		job_commit(drive->job, NULL);
 	feed(drive);
 }
 
@@ -113,23 +142,86 @@ static void on_leave_late(struct loop_timer *timer, void *ctx)
 		watch_kill(drive->job);
 }
 
-/* The turn is over and so is the run: the agent may leave by itself, which is tidier. */
-static void finish(struct drive *drive, enum run_end end, const char *detail)
+/* It may leave by itself, which is tidier. */
+static void let_go(struct drive *drive)
 {
 	struct job *job = drive->job;
 	struct engine *engine = engine_of(drive);
+
+	drive->is_done = true;
+	(void)engine->ops->input(engine, &job->watch, "", 0, true); /* else it is killed */
+	loop_timer_in(job->tasks->config.loop, &drive->start_timer, LEAVE_MS, on_leave_late, drive);
+}
+
+/* The turn is over and so is the run. */
+static void finish(struct drive *drive, enum run_end end, const char *detail)
+{
+	struct job *job = drive->job;
 	auto_free char *clean = told_redacted(&drive->told, detail);
 
 	if (drive->is_done || job->run->end != RUN_END_NONE)
 		return;
-	drive->is_done = true;
 	job->run->end = end;
 	spec_set(&job->run->detail, clean);
 	log_info("a run ends", LOG_STR("run", job->run->id.text),
 	         LOG_STR("reason", run_end_name(end)));
 	job_commit(job, NULL);
-	(void)engine->ops->input(engine, &job->watch, "", 0, true); /* else it is killed */
-	loop_timer_in(job->tasks->config.loop, &drive->start_timer, LEAVE_MS, on_leave_late, drive);
+	let_go(drive);
+}
+
+/* --- of a session --- */
+
+static void ask_next(struct drive *drive)
+{
+	json_t *content;
+
+	if (drive->is_done || drive->is_over || drive->client.phase != ACP_READY)
+		return;
+	content = turns_next(drive->job->turns);
+	if (!content)
+		return;
+	told_start(&drive->told, drive->client.session, drive->client.agent);
+	acp_client_prompt(&drive->client, content);
+}
+
+void drive_next(struct job *job)
+{
+	if (job->drive)
+		ask_next(job->drive);
+}
+
+static void turn_over(struct drive *drive, const struct acp_stop *stop)
+{
+	struct err clean = stop->err ? *stop->err : (struct err){0};
+	struct acp_stop end = {.reason = stop->reason, .err = &clean};
+	auto_free char *why = told_redacted(&drive->told, clean.msg); /* it is the agent's words */
+
+	(void)!str_copy(clean.msg, sizeof(clean.msg), why);
+	turns_stopped(drive->job->turns, &end, (const char *)buf_head(&drive->told.answer),
+	              buf_len(&drive->told.answer));
+	ask_next(drive);
+	job_commit(drive->job, NULL);
+}
+
+bool drive_leave(struct job *job, enum run_end end, const char *detail)
+{
+	struct drive *drive = job->drive;
+
+	if (!drive || drive->is_done || drive->is_over || end != RUN_END_FINISHED ||
+	    job->run->step != RUN_STEP_WAIT || !job->watch.live)
+		return false;
+	finish(drive, end, detail);
+	return true;
+}
+
+bool drive_is_ready(const struct job *job, char *agent, size_t size)
+{
+	const struct drive *drive = job->drive;
+
+	if (!drive || drive->is_over || drive->client.phase < ACP_READY)
+		return false;
+	(void)!str_copy(agent, size, drive->client.agent);
+	return true;
 }
 
 static void stopped(struct acp_client *client, const struct acp_stop *stop, void *ctx)
@@ -148,6 +240,14 @@ static void stopped(struct acp_client *client, const struct acp_stop *stop, void
 	struct drive *drive = ctx;
 
 	told_stop(&drive->told, stop);
+	if (drive->is_stopping) {
+		let_go(drive);
+		return;
+	}
+	if (drive->job->turns) {
+		turn_over(drive, stop);
+		return;
+	}
 	if (!stop->reason) {
 		finish(drive, RUN_END_AGENT_ERROR, stop->err->msg);
 		return;
@@ -189,6 +289,8 @@ static void update(struct acp_client *client, const char *kind, const json_t *ob
 {
 	struct drive *drive = ctx;
 
+	if (drive->job->turns)
+		turns_heard(drive->job->turns);
 	if (!is_replay)
 		told_update(&drive->told, kind, object);
 	flush_soon(drive);
@@ -211,15 +313,45 @@ static void permit(struct drive *drive, const struct acp_message *message)
 	flush_soon(drive);
 }
 
-static void asked(struct acp_client *client, const struct acp_message *message, void *ctx)
+static void answer(const json_t *id, json_t *result, int code, const char *error, void *ctx)
 {
 	struct drive *drive = ctx;
 
-	if (str_eq(message->method, "session/request_permission"))
+	acp_client_answer(&drive->client, id, result, code, error);
+}
+
+static void decided(const json_t *params, const json_t *id, bool is_allowed, void *ctx)
+{
+	struct drive *drive = ctx;
+	const char *option = acp_choose(params, is_allowed);
+
+	told_permission(&drive->told, params, option ? is_allowed : false);
+	acp_client_answer(&drive->client, id, acp_outcome(option), 0, NULL);
+}
+
+static void asked(struct acp_client *client, const struct acp_message *message, void *ctx)
+{
+	struct drive *drive = ctx;
+	bool was_careful = is_careful(drive);
+
+	if (str_eq(message->method, "session/request_permission") &&
+	    !str_eq(policy_of(drive->job), "ask"))
 		permit(drive, message);
-	else
+	else if (!serve_ask(drive->serve, message))
 		acp_client_answer(client, message->id, NULL, ACP_ERR_METHOD,
 		                  "this client does not do that");
+	else if (!was_careful)
+		drive->durable = drive->queued; /* up to here it can */
+	if (serve_is_used(drive->serve))
+		job_commit(drive->job, NULL);
+}
+
+static void on_serve(struct loop_timer *timer, void *ctx)
+{
+	struct drive *drive = ctx;
+
+	if (!drive->is_done && !drive->is_over)
+		serve_committed(drive->serve);
 }
 
 static void ready(struct acp_client *client, void *ctx)
@@ -227,7 +359,11 @@ static void ready(struct acp_client *client, void *ctx)
 	struct drive *drive = ctx;
 
 	loop_timer_stop(&drive->start_timer);
-	if (drive->has_prompted || drive->is_done)
+	if (drive->job->turns) {
+		ask_next(drive);
+		flush_soon(drive);
+	}
+	if (drive->has_prompted || drive->is_done || drive->job->turns)
 		return;
 	drive->has_prompted = true;
 	told_start(&drive->told, client->session, client->agent);
@@ -325,6 +461,11 @@ void drive_committed(struct job *job)
 {
 	struct drive *drive = job->drive;
 
+	if (drive && is_careful(drive)) {
+		drive->durable = MAX(drive->durable, drive->saving);
+		feed(drive);
+		loop_timer_in(job->tasks->config.loop, &drive->serve_timer, 0, on_serve, drive);
+	}
 	/* From the loop: this is called in the middle of the job's own work. */
 	if (drive && !drive->is_over && drive->is_open)
 		flush_soon(drive);
@@ -345,17 +486,25 @@ static void on_start_late(struct loop_timer *timer, void *ctx)
 static struct drive *drive_new(struct job *job, const char *cwd)
 {
 	static const struct acp_client_ops ops = {send, update, asked, ready, stopped, broken};
+	static const struct serve_ops serve_ops = {answer, decided};
+	const json_t *servers = json_object_get(job->choices, "mcpServers");
 	struct drive *drive = mem_new(struct drive);
-	struct agent agent;
+	struct agent agent = {.packages = ""};
+	struct err err = {0}; /* it was looked at when the task was made */
 
 	drive->job = job;
 	drive->cwd = mem_strdup(cwd);
 	acp_lines_init(&drive->lines);
 	buf_init(&drive->outbox, OUTBOX_MOST);
 	told_init(&drive->told, job);
+	drive->serve = serve_new(job, &serve_ops, drive);
 	drive->client = (struct acp_client){.ops = &ops, .ctx = drive, .cwd = drive->cwd};
 	if (agent_find(job->tasks->config.config, job->task->agent, &agent))
 		drive->client.mode = agent.mode;
+	/* Those of the table work where they are, which is quicker. */
+	drive->client.has_tools = !agent.packages;
+	if (servers && servers_parse(servers, &drive->servers, &err) == 0)
+		drive->client.servers = drive->servers;
 	loop_timer_in(job->tasks->config.loop, &drive->start_timer, START_MS, on_start_late, drive);
 	job->drive = drive;
 	return drive;
@@ -372,6 +521,8 @@ void drive_free(struct drive *drive)
 	if (!drive)
 		return;
 	drive->job->drive = NULL;
+	serve_free(drive->serve);
+	loop_timer_stop(&drive->serve_timer);
 	loop_timer_stop(&drive->start_timer);
 	loop_timer_stop(&drive->flush_timer);
 	loop_timer_stop(&drive->more_timer);
@@ -382,6 +533,7 @@ void drive_free(struct drive *drive)
 	told_done(&drive->told);
 	free(drive->tail);
 	free(drive->cwd);
+	json_decref(drive->servers);
 	mem_freep(&drive);
 }
 
@@ -399,6 +551,7 @@ void drive_over(struct job *job, const struct exec *exec)
 			;
 	}
 	drive->is_over = true;
+	loop_timer_stop(&drive->serve_timer);
 	told_flush(&drive->told);
 	if (job->run->end == RUN_END_FINISHED) {
 		job->run->has_exit = true;
@@ -417,15 +570,53 @@ void drive_over(struct job *job, const struct exec *exec)
 
 void drive_cancel(struct job *job)
 {
-	if (job->drive && !job->drive->is_over)
-		acp_client_cancel(&job->drive->client);
+	if (!job->drive || job->drive->is_over)
+		return;
+	serve_cancel(job->drive->serve);
+	acp_client_cancel(&job->drive->client);
+}
+
+bool drive_stop(struct job *job)
+{
+	struct drive *drive = job->drive;
+
+	if (!drive || drive->is_done || drive->is_over || job->turns || !job->watch.live ||
+	    drive->client.phase != ACP_PROMPTING)
+		return false;
+	drive->is_stopping = true;
+	drive_cancel(job);
+	loop_timer_in(job->tasks->config.loop, &drive->start_timer, CANCEL_MS, on_leave_late,
+	              drive);
+	return true;
 }
 
 /* --- what survives --- */
 
+static char *coded(const struct buf *bytes)
+{
+	size_t size = sodium_base64_encoded_len(buf_len(bytes), sodium_base64_VARIANT_ORIGINAL);
+	char *text = mem_zalloc(size);
+
+	return sodium_bin2base64(text, size, buf_head(bytes), buf_len(bytes),
+	                         sodium_base64_VARIANT_ORIGINAL);
+}
+
+/* What a session needs besides: bytes, because a character may be half given. */
+static void save_session(struct drive *drive, json_t *state)
+{
+	auto_free char *outbox = coded(&drive->outbox);
+	auto_free char *answer = coded(&drive->told.answer);
+
+	json_object_set_new(state, "outbox", json_string(outbox));
+	json_object_set_new(state, "outboxAt", json_integer((json_int_t)drive->given));
+	json_object_set_new(state, "answer", json_string(answer));
+	json_object_set_new(state, "agent", json_string(drive->client.agent));
+	drive->saving = drive->queued;
+}
+
 void drive_save(struct job *job, struct store_write *write)
 {
-	const struct drive *drive = job->drive;
+	struct drive *drive = job->drive;
 	auto_free char *text = NULL;
 	json_t *state;
 
@@ -438,6 +629,10 @@ void drive_save(struct job *job, struct store_write *write)
 	                  "queued", (json_int_t)drive->queued, "hasPrompted", drive->has_prompted,
 	                  "canLoad", drive->client.can_load, "tail", drive->tail);
 	must(state);
+	if (is_careful(drive)) {
+		save_session(drive, state);
+		json_object_set_new(state, "serve", serve_save(drive->serve));
+	}
 	text = json_dumps(state, JSON_COMPACT);
 	json_decref(state);
 	store_put_run_agent(write, job->run->id.text, text);
@@ -463,6 +658,31 @@ static void say_again(struct drive *drive)
 		        "what the agent was told is lost with the daemon");
 	else
 		must(buf_put(&drive->outbox, drive->tail + len - missing, missing) == 0);
+}
+
+/* Takes the bytes of a text in base64 behind the first `skip`. */
+static void decode(const char *text, uint64_t skip, struct buf *to)
+{
+	size_t len = 0, size = strlen(text);
+	auto_free uint8_t *bytes = mem_zalloc(size + 1);
+
+	if (sodium_base642bin(bytes, size + 1, text, size, NULL, &len, NULL,
+	                      sodium_base64_VARIANT_ORIGINAL) == 0 &&
+	    skip < len)
+		must(buf_put(to, bytes + skip, len - (size_t)skip) == 0);
+}
+
+static void restore_session(struct drive *drive, const json_t *state)
+{
+	uint64_t at = number_of(state, "outboxAt");
+
+	decode(acp_text(state, "outbox"), drive->given > at ? drive->given - at : 0,
+	       &drive->outbox);
+	decode(acp_text(state, "answer"), 0, &drive->told.answer);
+	(void)!str_copy(drive->client.agent, sizeof(drive->client.agent), acp_text(state, "agent"));
+	drive->durable = drive->queued;
+	if (drive->job->turns)
+		turns_take_up(drive->job->turns);
 }
 
 static void restore(struct drive *drive, const json_t *state)
@@ -500,7 +720,11 @@ void drive_resume(struct job *job, const char *cwd)
 		state = json_loads(text, 0, NULL);
 	if (state) {
 		restore(drive, state);
-		say_again(drive);
+		serve_restore(drive->serve, json_object_get(state, "serve"));
+		if (is_careful(drive))
+			restore_session(drive, state);
+		else
+			say_again(drive);
 	} else {
 		acp_client_start(&drive->client);
 	}
@@ -508,4 +732,7 @@ void drive_resume(struct job *job, const char *cwd)
 	drive->is_done = drive->is_done || job->run->end != RUN_END_NONE;
 	feed(drive);
 	drive_output(job);
+	loop_timer_in(job->tasks->config.loop, &drive->serve_timer, 0, on_serve, drive);
+	if (job->turns)
+		ask_next(drive);
 }

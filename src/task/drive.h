@@ -6,11 +6,15 @@
  * output was taken, which answer is awaited, how much it was sent) is committed together with the
  * events that came of it, so none is lost and none comes twice; what we said after the last commit
  * is put together again in the same way and dropped as far as the agent has it.
+ *
+ * In a session nothing is said that is not committed: what somebody asks for at any moment cannot
+ * be put together again.
  */
 #pragma once
 
 #include "base/base.h"
 #include "base/err.h"
+#include "model/task.h"
 
 struct drive;
 struct exec;
@@ -32,5 +36,16 @@ void drive_over(struct job *job, const struct exec *exec);
 void drive_committed(struct job *job);
 /* Adds where it is to a write of the job. */
 void drive_save(struct job *job, struct store_write *write);
-/* The turn shall end soon, because the run does. */
+/* The turn shall end soon. */
 void drive_cancel(struct job *job);
+/* Somebody stops the run: its turn is cancelled first, and the agent killed when it does not end
+ * it in time. false: there is no turn, it is killed at once. */
+bool drive_stop(struct job *job);
+
+/* --- of a session (task/turns.h) --- */
+/* There may be something to ask the agent. */
+void drive_next(struct job *job);
+/* Lets the agent leave, and the run end so. false: there is no agent that could. */
+bool drive_leave(struct job *job, enum run_end end, const char *detail) NODISCARD;
+/* Whether it can be asked; *agent gets what it calls itself. */
+bool drive_is_ready(const struct job *job, char *agent, size_t size);

@@ -8,10 +8,13 @@
 #include "model/money.h"
 #include "model/rights.h"
 #include "store/identity.h"
+#include "task/collect.h"
 #include "task/drive.h"
+#include "task/git.h"
 #include "task/inside.h"
 #include "task/ledger.h"
 #include "task/resume.h"
+#include "task/turns.h"
 
 enum { RETRY_MS = 200, RETRY_MOST_MS = 30 * 1000 };
 
@@ -49,6 +52,8 @@ struct job *job_new(struct tasks *tasks, struct run *run, struct task *task)
 	rights_done(&rights);
 	job_find_chain(job);
 	watch_init(job);
+	if (turns_is_session(job))
+		job->turns = turns_new(job);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
 		job->progress[i].step = (enum run_step)i;
 	return job;
@@ -67,7 +72,10 @@ void job_free(struct job *job)
 	stop_timers(job);
 	sync_cancel(job);
 	drive_free(job->drive);
+	sandbox_free(job->made);
+	turns_free(job->turns);
 	json_decref(job->files);
+	json_decref(job->git);
 	inside_cancel(job);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
 		run_progress_done(&job->progress[i]);
@@ -79,6 +87,11 @@ void job_free(struct job *job)
 	run_free(job->run);
 	task_free(job->task);
 	mem_freep(&job);
+}
+
+const char *job_guest(const struct job *job)
+{
+	return json_string_value(json_object_get(job->choices, "guest"));
 }
 
 /* --- questions and answers --- */
@@ -181,12 +194,15 @@ static void on_committed(const struct store_result *result, void *ctx)
 	job->is_committing = false;
 	if (job->tasks->is_shut)
 		return;
+	if (job->turns)
+		turns_committed(job->turns, result->ok);
 	if (!result->ok) {
 		on_commit_failed(job, &result->err);
 		return;
 	}
 	job->refusals = 0;
 	job->add_token = false;
+	job->noted_exec = job->sent_exec;
 	job->has_output = job->has_output && !job->is_output_sent;
 	drop_sent_events(job);
 	drive_committed(job);
@@ -216,7 +232,12 @@ static void submit(struct job *job)
 			store_put_run_step(write, job->run->id.text, &job->progress[i]);
 		job->is_dirty[i] = false;
 	}
+	if (job->turns && job->run->end != RUN_END_NONE)
+		turns_close(job->turns);
+	if (job->turns)
+		turns_save(job->turns, write);
 	drive_save(job, write);
+	git_save(job, write);
 	for (size_t i = 0; i < job->event_count; i++)
 		store_put_event(write, &job->events[i]);
 	if (job->revoke_token && job->run->token.text[0]) {
@@ -226,6 +247,7 @@ static void submit(struct job *job)
 	if (job->is_last && job->run->keeps)
 		resume_put(job, write);
 	job->sent_count = job->event_count;
+	job->sent_exec = job->run->exec;
 	job->has_more = false;
 	job->is_committing = true;
 	job->pending++;
@@ -265,22 +287,41 @@ static void run_step(struct job *job)
 	step_do(job);
 }
 
+/* Whether it may begin before the commit that says so is on disk (see job.h). */
+static bool may_begin(const struct job *job, enum run_step step)
+{
+	if (step == RUN_STEP_AGENT)
+		return job->made && str_eq(job->noted_exec.text, job->run->exec.text) &&
+		       json_array_size(job->files) == 0 && !git_choices(job);
+	return step == RUN_STEP_CLEANUP && !job->is_committing && job->refusals == 0;
+}
+
 static void begin_step(struct job *job, enum run_step step)
 {
 	job->run->step = step;
 	job->attempts = 1;
 	if (step > RUN_STEP_WAIT)
 		family_end(job);
-	if (step == RUN_STEP_AGENT && !job->run->exec.text[0])
+	if ((step == RUN_STEP_PROVISION || step == RUN_STEP_AGENT) && !job->run->exec.text[0])
 		job->run->exec = id_new("ex");
 	job_note_step(job, step, "started", NULL);
-	if (step_is_harmless(step)) {
-		if (step == RUN_STEP_WAIT)
+	if (step_is_harmless(step) || may_begin(job, step)) {
+		if (step >= RUN_STEP_AGENT && step != RUN_STEP_COLLECT)
 			job_commit(job, NULL);
 		run_step(job);
 	} else {
 		job_commit(job, run_step);
 	}
+}
+
+/* Steps of a repository are none for runs that have none: nothing is written about them. */
+static enum run_step pass_over(const struct job *job, enum run_step step)
+{
+	if (step == RUN_STEP_CLONE && !git_choices(job))
+		return RUN_STEP_SYNC;
+	if (step == RUN_STEP_PUBLISH && (job->run->end != RUN_END_FINISHED || !git_publishes(job)))
+		return RUN_STEP_COLLECT;
+	return step;
 }
 
 /* Whatever is to come is left out when the run is ending: what was made is collected and undone. */
@@ -289,8 +330,8 @@ static enum run_step next_step(const struct job *job)
 	enum run_step step = job->run->step;
 
 	if (job->run->end == RUN_END_NONE || step >= RUN_STEP_WAIT)
-		return step + 1;
-	return job->run->exec.text[0] && job->run->sandbox.text[0] ? RUN_STEP_COLLECT
+		return pass_over(job, step + 1);
+	return step == RUN_STEP_AGENT && job->run->sandbox.text[0] ? RUN_STEP_COLLECT
 	                                                           : RUN_STEP_CLEANUP;
 }
 
@@ -339,7 +380,7 @@ static bool may_repeat(const struct job *job, const struct err *err)
 	if (step == RUN_STEP_CLEANUP)
 		return true;
 	/* What came of it is worth keeping however it ended. */
-	if (job->run->end != RUN_END_NONE && step != RUN_STEP_COLLECT)
+	if (job->run->end != RUN_END_NONE && step != RUN_STEP_COLLECT && step != RUN_STEP_PUBLISH)
 		return false;
 	return !is_final(err->code) && job->attempts < run_step_attempts(step);
 }
@@ -350,8 +391,9 @@ static bool goes_back(struct job *job, const struct err *err)
 {
 	enum run_step step = job->run->step;
 
-	if (job->run->end != RUN_END_NONE || job->run->resume_from.text[0] ||
-	    (step != RUN_STEP_SYNC && step != RUN_STEP_AGENT) ||
+	if (job->run->end != RUN_END_NONE || job->run->resume_from.text[0] || job_guest(job) ||
+	    job->may_have_begun ||
+	    (step != RUN_STEP_CLONE && step != RUN_STEP_SYNC && step != RUN_STEP_AGENT) ||
 	    (err->code != ERR_CONFLICT && err->code != ERR_NOT_FOUND) ||
 	    ++job->sandboxes >= run_step_attempts(RUN_STEP_PROVISION))
 		return false;
@@ -385,8 +427,14 @@ void job_step_failed(struct job *job, const struct err *err)
 	job_note_step(job, step, "failed", err->msg);
 	if (step == RUN_STEP_COLLECT && !job->run->detail)
 		spec_set(&job->run->detail, "its output could not be kept");
+	if (step == RUN_STEP_PUBLISH) {
+		job->run->end = RUN_END_PUBLISH_FAILED;
+		spec_set(&job->run->detail, err->msg);
+	}
 	if (job->run->end == RUN_END_NONE) {
-		job->run->end = err->code == ERR_FORBIDDEN ? RUN_END_POLICY : RUN_END_START_FAILED;
+		job->run->end = err->code == ERR_FORBIDDEN ? RUN_END_POLICY
+		                : job->may_have_begun      ? RUN_END_SANDBOX_LOST
+		                                           : RUN_END_START_FAILED;
 		spec_set(&job->run->detail, err->msg);
 	}
 	begin_step(job, step >= RUN_STEP_AGENT && step < RUN_STEP_COLLECT ? RUN_STEP_COLLECT
@@ -435,7 +483,10 @@ void job_resume(struct job *job)
 	job->attempts = 1;
 	job->serial++;
 	ledger_take_up(job);
-	if (job->run->step <= RUN_STEP_WAIT)
+	git_load(job);
+	/* The keeper of an agent that works knows when its time is over, whatever the clock of the
+	 * day says by now. */
+	if (job->run->step < RUN_STEP_WAIT)
 		watch_clock(job, time_left(job->run));
 	log_info("a run is taken up again", LOG_STR("run", job->run->id.text),
 	         LOG_STR("step", run_step_name(job->run->step)));
@@ -476,7 +527,8 @@ void job_end(struct job *job, enum run_end end, const char *detail)
 		end_queued(job);
 	} else if (job->run->step == RUN_STEP_WAIT) {
 		job_commit(job, NULL);
-		watch_kill(job);
+		if (end != RUN_END_STOPPED || !drive_stop(job))
+			watch_kill(job);
 	} else if (job->run->step < RUN_STEP_WAIT) {
 		/* The step is given up: what it makes too late is removed when it comes. */
 		job->then = NULL;
@@ -512,6 +564,9 @@ static void note_end(struct job *job)
 static void on_end_stored(struct job *job)
 {
 	stop_timers(job);
+	if (git_choices(job))
+		job->tasks->config.engine->ops->forges.forget(job->tasks->config.engine,
+		                                              job->run->id.text);
 	job->is_over = true;
 	tasks_job_over(job);
 	let_go(job);
@@ -528,6 +583,7 @@ void job_finish(struct job *job)
 	run->ended_ms = io_real_ms();
 	job->revoke_token = true;
 	job->is_last = true;
+	collect_clean_text(job->tasks, job->task, &run->detail);
 	note_end(job);
 	job->then = NULL;
 	job_commit(job, on_end_stored);

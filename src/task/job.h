@@ -3,8 +3,10 @@
  * steps.c what each step does and undoes, watch.c what happens while the agent works, tasks.c who
  * has jobs.
  *
- * Invariants: a step begins after the commit that says so (but for those that change nothing
- * outside). At most one commit of a job is under way; what is noted meanwhile goes with the next.
+ * Invariants: a step begins after the commit that says so, but for those that change nothing
+ * outside, for an agent whose id is on disk already (so a start that nobody noted is found), and
+ * for a clean-up whose own first write is in the queue of the store behind that commit. At most one
+ * commit of a job is under way; what is noted meanwhile goes with the next.
  * Answers that come after their step was given up carry an old serial and are only cleaned up.
  */
 #pragma once
@@ -17,6 +19,7 @@
 struct agent;
 struct drive;
 struct redact;
+struct turns;
 
 /* A label nobody else may set (api/decode.c): by it a sandbox is found whose id was not noted yet.
  */
@@ -40,6 +43,8 @@ struct job {
 	bool is_over;         /* nothing follows */
 	bool is_resumed;      /* more than one sandbox may have been made for it */
 	bool has_made;        /* sandboxes besides its own */
+	bool may_have_begun;  /* its agent's start was asked for and nobody knows what became of it
+	                       */
 
 	/* the journal */
 	struct run_progress progress[RUN_STEP_COUNT_];
@@ -48,6 +53,7 @@ struct job {
 	size_t event_count;
 	size_t sent_count; /* of these, in the commit under way */
 	bool is_committing, has_more;
+	struct id sent_exec, noted_exec; /* in the commit under way, and on disk */
 	bool add_token, revoke_token;
 	bool is_last;      /* commit: what is kept goes with it */
 	unsigned refusals; /* commits that failed one after another */
@@ -61,6 +67,9 @@ struct job {
 	struct loop_timer step_timer; /* its deadline, or the pause before it is repeated */
 	struct err err;               /* why the last attempt failed */
 
+	/* steps.c: the sandbox as it was made, for its agent; NULL: it is in the store */
+	struct sandbox *made;
+
 	/* sync.c */
 	json_t *files; /* what it finds: its agent's, then its inputs; NULL: not put together yet */
 	struct sync *sync;
@@ -68,8 +77,15 @@ struct job {
 	/* drive.c; NULL: its agent speaks no protocol, or is not there */
 	struct drive *drive;
 
+	/* turns.h; NULL: it is no session */
+	struct turns *turns;
+
 	/* inside.h: a command of a step's own */
 	struct inside *inside;
+
+	/* git.h */
+	json_t *git;  /* what is known of its repository; NULL: nothing */
+	bool has_git; /* to be stored */
 
 	/* output.h */
 	job_then on_output;
@@ -121,6 +137,9 @@ void job_wait_over(struct job *job);
 void job_commit(struct job *job, job_then then);
 /* The last step was done: the end is stored, whoever waits is told. */
 void job_finish(struct job *job);
+
+/* The sandbox that it works in and that is not its own; NULL: it has one of its own. */
+const char *job_guest(const struct job *job);
 
 struct job_call *job_ask(struct job *job);
 /* The job if it still wants this answer, else NULL. Frees the call. */
@@ -184,6 +203,8 @@ void token_mint(struct job *job, struct store_write *write);
 
 /* --- tasks.c --- */
 struct store *job_store(const struct job *job);
+/* Running or queued; NULL: neither. */
+struct job *tasks_find_job(const struct tasks *tasks, const char *run);
 void tasks_job_over(struct job *job);
 
 struct tasks {

@@ -2,6 +2,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/must.h"
+#include "task/collect.h"
 #include "task/job.h"
 
 /* Takes the data. */
@@ -21,12 +22,14 @@ void job_note(struct job *job, enum event_kind kind, json_t *data)
 
 void job_note_step(struct job *job, enum run_step step, const char *status, const char *detail)
 {
+	auto_free char *clean = detail ? mem_strdup(detail) : NULL;
 	struct run_progress *progress = &job->progress[step];
 	uint64_t now = io_real_ms();
 	json_t *data = json_object();
 
+	collect_clean_text(job->tasks, job->task, &clean);
 	spec_set(&progress->status, status);
-	spec_set(&progress->detail, detail);
+	spec_set(&progress->detail, clean);
 	progress->attempts = MAX(job->attempts, 1u);
 	if (progress->started_ms == 0)
 		progress->started_ms = now;
@@ -37,8 +40,8 @@ void job_note_step(struct job *job, enum run_step step, const char *status, cons
 	json_object_set_new(data, "status", json_string(status));
 	if (progress->attempts > 1)
 		json_object_set_new(data, "attempt", json_integer((json_int_t)progress->attempts));
-	if (detail)
-		json_object_set_new(data, "detail", json_string(detail));
+	if (clean)
+		json_object_set_new(data, "detail", json_string(clean));
 	if (progress->ended_ms)
 		json_object_set_new(data, "ms",
 		                    json_integer((json_int_t)(now - progress->started_ms)));

@@ -20,6 +20,10 @@ static const struct {
 #undef PREFIX
 };
 
+/* Before who logs in, in an address: "https://user:password@host/". */
+#define LOGIN "://"
+enum { LOGIN_MOST = 512, LOGIN_TOKEN = 20 /* so long, a name alone is a token */ };
+
 struct redact {
 	struct strings values;
 	bool can_begin[256]; /* a secret can begin with this byte */
@@ -32,6 +36,7 @@ struct redact *redact_new(void)
 
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
 		redact->can_begin[(uint8_t)prefixes[i].text[0]] = true;
+	redact->can_begin[(uint8_t)LOGIN[0]] = true;
 	for (size_t i = 0; i < REDACT_STREAMS; i++)
 		buf_init(&redact->held[i], HELD_MOST + PIECE_MOST);
 	return redact;
@@ -94,6 +99,24 @@ static ssize_t match_prefix(size_t index, const uint8_t *bytes, size_t len)
 	return body >= prefixes[index].least ? (ssize_t)(want + body) : NO;
 }
 
+static ssize_t match_login(const uint8_t *bytes, size_t len)
+{
+	static const char ends[] = " /?#\"'<>\\`";
+	size_t want = strlen(LOGIN);
+	bool has_password = false;
+
+	if (memcmp(LOGIN, bytes, MIN(want, len)) != 0)
+		return NO;
+	for (size_t i = want; i < len && i < LOGIN_MOST; i++) {
+		if (bytes[i] == '@')
+			return has_password || i - want >= LOGIN_TOKEN ? (ssize_t)i + 1 : NO;
+		if (bytes[i] <= ' ' || strchr(ends, bytes[i]))
+			return NO;
+		has_password = has_password || bytes[i] == ':';
+	}
+	return len < LOGIN_MOST ? MAYBE : NO;
+}
+
 /* The longest secret that begins here. */
 static ssize_t match(const struct redact *redact, const uint8_t *bytes, size_t len)
 {
@@ -101,6 +124,9 @@ static ssize_t match(const struct redact *redact, const uint8_t *bytes, size_t l
 
 	if (!redact->can_begin[bytes[0]])
 		return NO;
+	best = match_login(bytes, len);
+	if (best == MAYBE)
+		return MAYBE;
 	for (size_t i = 0; i < redact->values.count; i++) {
 		ssize_t r = match_value(redact->values.items[i], bytes, len);
 
@@ -121,7 +147,7 @@ static ssize_t match(const struct redact *redact, const uint8_t *bytes, size_t l
 /* At the end of a stream a token is as long as it is. */
 static ssize_t match_last(const struct redact *redact, const uint8_t *bytes, size_t len)
 {
-	ssize_t best = NO;
+	ssize_t best = match_login(bytes, len);
 
 	for (size_t i = 0; i < redact->values.count; i++)
 		best = MAX(best, match_value(redact->values.items[i], bytes, len));
@@ -145,6 +171,7 @@ static int drain(struct redact *redact, struct buf *held, bool is_last, redact_p
 	size_t len = buf_len(held);
 	size_t clean = 0;
 	size_t at = 0;
+	const char *mark;
 
 	while (at < len) {
 		ssize_t r = match(redact, bytes + at, len - at);
@@ -157,8 +184,11 @@ static int drain(struct redact *redact, struct buf *held, bool is_last, redact_p
 			at++;
 			continue;
 		}
-		if (put(ctx, bytes + clean, at - clean) < 0 ||
-		    put(ctx, REDACT_MARK, strlen(REDACT_MARK)) < 0)
+		/* An address stays one. */
+		mark = bytes[at] == LOGIN[0] && bytes[at + (size_t)r - 1] == '@' ? LOGIN REDACT_MARK
+		               "@"
+		                                                                 : REDACT_MARK;
+		if (put(ctx, bytes + clean, at - clean) < 0 || put(ctx, mark, strlen(mark)) < 0)
 			return -1;
 		at += (size_t)r;
 		clean = at;

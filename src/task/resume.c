@@ -44,7 +44,12 @@ char *resume_fingerprint(const struct sandbox *sandbox)
 	return sodium_bin2hex(hex, 2 * DIGEST + 1, digest, DIGEST);
 }
 
-/* A disk in memory went with the sandbox's last process. */
+bool resume_is_in_memory(const struct sandbox *sandbox)
+{
+	return str_eq(disk_of(sandbox), "tmpfs");
+}
+
+/* A disk in memory is kept with what keeps it: the sandbox goes on, empty. */
 void resume_decide(struct job *job, const struct sandbox *sandbox)
 {
 	struct run *run = job->run;
@@ -52,7 +57,7 @@ void resume_decide(struct job *job, const struct sandbox *sandbox)
 
 	run->keeps = sandbox && run->exec.text[0] && has_files &&
 	             job->tasks->config.config->tasks.resume_most > 0 &&
-	             !str_eq(disk_of(sandbox), "tmpfs");
+	             (!resume_is_in_memory(sandbox) || sandbox->state == SANDBOX_RUNNING);
 }
 
 void resume_put(struct job *job, struct store_write *write)
@@ -153,6 +158,11 @@ void resume_provision(struct job *job)
 		job_step_failed(job, &err);
 	} else if (sandbox->state == SANDBOX_RUNNING) {
 		make_own(job, sandbox);
+	} else if (resume_is_in_memory(sandbox)) {
+		(void)err_set(&err, ERR_NOT_FOUND,
+		              "the files of run %s were in memory and went with their sandbox",
+		              job->run->resume_from.text); /* always -1 */
+		job_step_failed(job, &err);
 	} else if (sandbox->state == SANDBOX_STOPPED || sandbox->state == SANDBOX_FAILED) {
 		engine->ops->start(engine, sandbox->id.text, on_back, job_ask(job));
 	} else {
@@ -178,6 +188,37 @@ static void on_stopped(const struct sandbox *sandbox, const struct err *err, voi
 		job_step_failed(job, err); /* a state that ends by itself: asked again */
 }
 
+static void on_stays(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+
+	if (!job)
+		return;
+	job->run->keeps = sandbox != NULL;
+	if (sandbox || err->code == ERR_NOT_FOUND)
+		job_step_done(job, "completed", NULL);
+	else
+		job_step_failed(job, err);
+}
+
+/* Nothing of the run is left in it but files: it waits for the next, or for its time to be over. */
+static void on_emptied(const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+	struct sandbox_change change = {.has_ttl = true};
+	struct engine *engine;
+
+	if (!job)
+		return;
+	if (err->code != ERR_OK && err->code != ERR_CONFLICT) { /* nothing was left in it */
+		job_step_failed(job, err);
+		return;
+	}
+	engine = engine_of(job);
+	change.ttl_ms = job->tasks->config.config->tasks.resume_ttl_ms;
+	engine->ops->change(engine, job->run->sandbox.text, &change, on_stays, job_ask(job));
+}
+
 void resume_cleanup(struct job *job)
 {
 	struct engine *engine = engine_of(job);
@@ -192,7 +233,14 @@ void resume_cleanup(struct job *job)
 		job->run->keeps = false;
 		job_step_done(job, "completed", NULL);
 	} else if (sandbox->state == SANDBOX_STOPPED || sandbox->state == SANDBOX_FAILED) {
-		job_step_done(job, "completed", NULL);
+		job->run->keeps = !resume_is_in_memory(sandbox);
+		if (job->run->keeps)
+			job_step_done(job, "completed", NULL);
+		else
+			step_do(job); /* what is left of it goes */
+	} else if (resume_is_in_memory(sandbox) && sandbox->state == SANDBOX_RUNNING) {
+		engine->ops->kill(engine, sandbox->id.text, job->run->exec.text, on_emptied,
+		                  job_ask(job));
 	} else {
 		engine->ops->stop(engine, sandbox->id.text, 0, on_stopped, job_ask(job));
 	}

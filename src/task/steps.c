@@ -12,10 +12,14 @@
 #include "store/identity.h"
 #include "task/agent.h"
 #include "task/drive.h"
+#include "task/git.h"
 #include "task/job.h"
 #include "task/ledger.h"
 #include "task/output.h"
 #include "task/resume.h"
+
+static const char BEGAN_UNKNOWN[] =
+	"the sandbox was lost, and with it whether its agent had begun: it is not begun again";
 
 /* The keeper's own timeout is a safety net behind ours. */
 enum { EXEC_MARGIN_MS = 2000 };
@@ -78,6 +82,8 @@ static void on_created(const struct sandbox *sandbox, const struct err *err, voi
 		return;
 	}
 	job->run->sandbox = sandbox->id;
+	sandbox_free(job->made);
+	job->made = sandbox_copy(sandbox);
 	job_step_done(job, "completed", NULL);
 }
 
@@ -122,17 +128,63 @@ static int make_spec(struct job *job, struct spec *ret, struct err *err)
 	return 0;
 }
 
+/* A sandbox that is somebody else's, and stays. */
+static void take_guest(struct job *job)
+{
+	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	struct err err = {0};
+
+	if (store_sandbox_get(job_store(job), job_guest(job), &sandbox, &err) == 0 &&
+	    sandbox->state != SANDBOX_RUNNING)
+		(void)err_set(&err, ERR_NOT_FOUND, "the sandbox does not run any more");
+	if (err.code != ERR_OK) {
+		job_step_failed(job, &err);
+		return;
+	}
+	job->run->sandbox = sandbox->id;
+	job_step_done(job, "completed", NULL);
+}
+
+static int add_skills(const struct job *job, struct spec *spec, struct err *err)
+{
+	const struct tasks_config *config = &job->tasks->config;
+	struct strings names = {0};
+	json_t *name;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach (json_object_get(job->choices, "skills"), i, name) {
+		const char *text = json_string_value(name);
+
+		if (text && !strings_has(&names, text))
+			strings_add(&names, text);
+	}
+	if (names.count > 0 && config->show_skills)
+		r = config->show_skills(job->task->team.text, &names, spec, config->ctx, err);
+	strings_done(&names);
+	return r;
+}
+
 static void do_provision(struct job *job)
 {
 	struct engine *engine = engine_of(job);
 	struct err err = {0};
 	struct spec spec;
 
+	if (job_guest(job)) {
+		take_guest(job);
+		return;
+	}
 	if (job->run->resume_from.text[0]) {
 		resume_provision(job);
 		return;
 	}
 	if (make_spec(job, &spec, &err) < 0) {
+		job_step_failed(job, &err);
+		return;
+	}
+	if (add_skills(job, &spec, &err) < 0) {
+		spec_done(&spec);
 		job_step_failed(job, &err);
 		return;
 	}
@@ -153,12 +205,18 @@ static int find_labelled(struct job *job, struct sandbox_page *ret, struct err *
 	return r;
 }
 
-/* One that runs is taken; one that is being undone, or ended, is not in the way of another. */
+/* One that runs is taken; one that never did is not in the way of another. In one that ran and
+ * ended with the daemon the agent may have begun: it is not begun again. */
 static void take_up_provision(struct job *job)
 {
 	struct sandbox_page page = {0};
+	bool has_gone = false;
 	struct err err = {0};
 
+	if (job_guest(job)) {
+		take_guest(job);
+		return;
+	}
 	if (job->run->resume_from.text[0]) {
 		resume_provision(job);
 		return;
@@ -168,14 +226,19 @@ static void take_up_provision(struct job *job)
 		return;
 	}
 	for (size_t i = 0; i < page.count; i++) {
-		if (page.items[i]->state == SANDBOX_RUNNING && !job->run->sandbox.text[0])
-			job->run->sandbox = page.items[i]->id;
-		else if (page.items[i]->state != SANDBOX_CREATING)
-			remove_late(job->tasks, page.items[i]->id.text);
+		const struct sandbox *sandbox = page.items[i];
+
+		if (sandbox->state == SANDBOX_RUNNING && !job->run->sandbox.text[0])
+			job->run->sandbox = sandbox->id;
+		else if (sandbox->state != SANDBOX_CREATING)
+			remove_late(job->tasks, sandbox->id.text);
+		has_gone = has_gone || (sandbox->started_ms && sandbox->state != SANDBOX_RUNNING);
 	}
 	sandbox_page_done(&page);
 	if (job->run->sandbox.text[0])
 		job_step_done(job, "completed", NULL);
+	else if (has_gone)
+		job_end(job, RUN_END_SANDBOX_LOST, BEGAN_UNKNOWN);
 	else
 		do_provision(job);
 }
@@ -187,6 +250,7 @@ static void do_sync(struct job *job)
 	struct agent_start start = {
 		.task = job->task,
 		.model = json_string_value(json_object_get(job->choices, "model")),
+		.effort = json_string_value(json_object_get(job->choices, "reasoningEffort")),
 		.token = job->run->id.text};
 	struct agent agent;
 	struct err err = {0};
@@ -211,13 +275,17 @@ static void on_agent_started(const struct exec *exec, const struct err *err, voi
 
 	if (!job)
 		return;
-	if (exec)
+	if (exec) {
 		job_step_done(job, "completed", NULL);
-	else if (err->code == ERR_IO || err->code == ERR_NO_SPACE || err->code == ERR_INTERNAL)
+	} else if (err->code == ERR_IO || err->code == ERR_NO_SPACE || err->code == ERR_INTERNAL) {
 		/* What cannot be recorded was killed, and may have begun: it is not begun again. */
 		job_end(job, RUN_END_START_FAILED, err->msg);
-	else
+	} else {
+		/* A keeper that is there again says whether it began; one that is gone cannot. */
+		job->may_have_begun = job->may_have_begun || err->code == ERR_UNAVAILABLE ||
+		                      err->code == ERR_TIMEOUT || err->code == ERR_PROTOCOL;
 		job_step_failed(job, err);
+	}
 }
 
 /* The sandbox's programs and ours: `cloche` inside is always the one of this version. */
@@ -232,6 +300,10 @@ static void set_env(const struct job *job, const struct sandbox *sandbox, struct
 	strings_set(env, "PATH", full);
 	strings_set(env, "CLOCHE_TASK", job->task->id.text);
 	strings_set(env, "CLOCHE_RUN", job->run->id.text);
+	if (git_choices(job)) {
+		strings_set(env, "GIT_TERMINAL_PROMPT", "0");
+		strings_set(env, "CLOCHE_BRANCH", git_text(job, "branch"));
+	}
 	if (json_object_get(job->choices, "outputSchema")) {
 		auto_free char *output = output_path(job);
 
@@ -260,7 +332,12 @@ static void prepare_drive(struct job *job, struct exec_start *start, const char 
 static int start_agent(struct job *job, struct err *err)
 {
 	const char *model = json_string_value(json_object_get(job->choices, "model"));
-	struct agent_start how = {.task = job->task, .model = model, .token = job->run->id.text};
+	const char *effort = json_string_value(json_object_get(job->choices, "reasoningEffort"));
+	struct agent_start how = {.task = job->task,
+	                          .model = model,
+	                          .effort = effort,
+	                          .token = job->run->id.text,
+	                          .is_interactive = task_is_interactive(job->choices)};
 	struct agent agent;
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	auto_(exec_freep) struct exec *exec = NULL;
@@ -271,18 +348,21 @@ static int start_agent(struct job *job, struct err *err)
 
 	if (step_agent(job, &agent, err) < 0)
 		return -1;
-	if (store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, err) < 0)
+	sandbox = take_ptr(job->made); /* its row may be on its way to the store */
+	if (!sandbox &&
+	    store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, err) < 0)
 		return -1;
 	exec = exec_new(&sandbox->id);
 	exec->id = job->run->exec;
 	spec_set(&exec->user, sandbox->spec.user);
-	spec_set(&exec->cwd, sandbox->spec.cwd);
+	exec->cwd = git_cwd(job, sandbox);
 	exec->background = true;
 	set_env(job, sandbox, &env);
 	agent_command(&agent, &how, exec, &env);
 	if (agent.protocol == AGENT_ACP)
-		prepare_drive(job, &start, sandbox->spec.cwd);
+		prepare_drive(job, &start, exec->cwd);
 	start.exec = exec;
+	start.has_stdin = start.has_stdin || how.is_interactive; /* of whoever attaches to it */
 	start.timeout_ms = (job->deadline_ms > now ? job->deadline_ms - now : 1) + EXEC_MARGIN_MS;
 	engine->ops->exec(engine, &start, on_agent_started, job_ask(job));
 	strings_done(&env);
@@ -301,13 +381,15 @@ static void do_agent(struct job *job)
 static void resume_drive(struct job *job)
 {
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
+	auto_free char *cwd = NULL;
 	struct err err = {0};
 	struct agent agent;
 
 	if (job->drive || step_agent(job, &agent, &err) < 0 || agent.protocol != AGENT_ACP)
 		return;
 	(void)!store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err);
-	drive_resume(job, sandbox ? sandbox->spec.cwd : "/");
+	cwd = sandbox ? git_cwd(job, sandbox) : mem_strdup("/");
+	drive_resume(job, cwd);
 }
 
 /* To watch it as its start would have. */
@@ -336,6 +418,9 @@ static void take_up_agent(struct job *job)
 	err = (struct err){0};
 	if (store_exec_get(job_store(job), job->run->exec.text, &exec, &err) == 0)
 		job_step_done(job, "completed", NULL); /* the next step reads how it ended */
+	else if (job->is_resumed && job->attempts == 1 && !job->made &&
+	         watch_sandbox_state(job) != SANDBOX_RUNNING)
+		job_end(job, RUN_END_SANDBOX_LOST, BEGAN_UNKNOWN);
 	else
 		do_agent(job);
 }
@@ -394,9 +479,10 @@ static void on_meters(const struct sandbox *sandbox, const struct err *err, void
 
 	if (!job)
 		return;
-	if (sandbox)
+	if (sandbox && !job_guest(job)) {
 		ledger_measured(job, &sandbox->meters);
-	resume_decide(job, sandbox);
+		resume_decide(job, sandbox);
+	}
 	if (job->run->exec.text[0] && collect_log(job, &failed) < 0)
 		job_step_failed(job, &failed);
 	else
@@ -466,7 +552,9 @@ static void do_cleanup(struct job *job)
 	}
 	if (job->has_made || job->is_resumed)
 		remove_made(job);
-	if (!job->run->sandbox.text[0])
+	if (job_guest(job) && job->run->exec.text[0]) /* its sandbox stays, its agent does not */
+		engine->ops->abandon(engine, job_guest(job), job->run->exec.text);
+	if (!job->run->sandbox.text[0] || job_guest(job))
 		job_step_done(job, "completed", NULL);
 	else if (job->run->keeps)
 		resume_cleanup(job);
@@ -483,9 +571,11 @@ static const struct {
 } steps[] = {
 	[RUN_STEP_TOKEN] = {do_token, take_up_token, true},
 	[RUN_STEP_PROVISION] = {do_provision, take_up_provision, false},
+	[RUN_STEP_CLONE] = {clone_begin, clone_begin, false},
 	[RUN_STEP_SYNC] = {do_sync, do_sync, true},
 	[RUN_STEP_AGENT] = {take_up_agent, take_up_agent, false},
 	[RUN_STEP_WAIT] = {do_wait, do_wait, true},
+	[RUN_STEP_PUBLISH] = {publish_begin, publish_begin, false},
 	[RUN_STEP_COLLECT] = {do_collect, do_collect, true},
 	[RUN_STEP_CLEANUP] = {do_cleanup, do_cleanup, false},
 };

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
+#include "task/git.h"
 #include "task/job.h"
 
 #define PROGRAM "/run/cloche/cloche"
@@ -160,7 +161,7 @@ static struct exec *command(struct sync *sync, const json_t *input, const struct
 	strings_add(&exec->argv, "--");
 	strings_add(&exec->argv, json_string_value(json_object_get(input, "path")));
 	spec_set(&exec->user, sandbox->spec.user);
-	spec_set(&exec->cwd, sandbox->spec.cwd);
+	exec->cwd = git_cwd(sync->job, sandbox);
 	return exec;
 }
 

@@ -9,11 +9,14 @@
 #include "base/str.h"
 #include "model/config.h"
 #include "store/resume.h"
+#include "store/turn.h"
 #include "task/account.h"
+#include "task/git.h"
 #include "task/job.h"
 #include "task/ledger.h"
 #include "task/outside.h"
 #include "task/resume.h"
+#include "task/turns.h"
 
 static const struct err no_err;
 
@@ -62,7 +65,7 @@ static struct job *find_in(struct job *list, const char *run)
 	return NULL;
 }
 
-static struct job *find_job(const struct tasks *tasks, const char *run)
+struct job *tasks_find_job(const struct tasks *tasks, const char *run)
 {
 	struct job *job = find_in(tasks->jobs, run);
 
@@ -75,14 +78,18 @@ static struct job *find_job(const struct tasks *tasks, const char *run)
 static bool has_room(const struct tasks *tasks, const struct job *waiting)
 {
 	const struct config_tasks *most = &tasks->config.config->tasks;
+	const struct config_sessions *sessions = &tasks->config.config->sessions;
 	size_t all = 0, of_team = 0;
 
+	/* Sessions wait for people most of the time: they are not in the way of tasks. */
 	for (const struct job *job = tasks->jobs; job; job = job->next) {
-		if (job->depth != waiting->depth)
+		if (job->depth != waiting->depth || !job->turns != !waiting->turns)
 			continue;
 		all++;
 		of_team += str_eq(job->run->team.text, waiting->run->team.text);
 	}
+	if (waiting->turns)
+		return all < sessions->concurrency && of_team < sessions->team_concurrency;
 	return all < most->concurrency && of_team < most->team_concurrency;
 }
 
@@ -203,8 +210,26 @@ static void put_event(struct store_write *write, const struct task *task, const 
 	event_done(&event);
 }
 
+static void put_first(struct store_write *write, struct job *job, struct turn *turn)
+{
+	turn->session = job->task->id;
+	turn->run = job->run->id;
+	turn->number = 1;
+	turn->created_ms = io_real_ms();
+	store_add_turn(write, turn);
+	turns_note_queued(write, turn);
+	turns_arrive(job->turns, turn);
+	turns_stored(job->turns, turn->id.text, true); /* it goes with the run, or both do not */
+}
+
 void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks_on_done on_done,
                   void *ctx)
+{
+	sessions_create(tasks, task, run, NULL, on_done, ctx);
+}
+
+void sessions_create(struct tasks *tasks, struct task *task, struct run *run, struct turn *first,
+                     tasks_on_done on_done, void *ctx)
 {
 	struct creation *creation = mem_new(struct creation);
 	struct store_write *write = store_write_new(tasks->config.store);
@@ -220,6 +245,8 @@ void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks
 		store_use_resume(write, run->resume_from.text, run->id.text);
 	put_event(write, task, run);
 	*creation = (struct creation){tasks, run ? job_new(tasks, run, task) : NULL, on_done, ctx};
+	if (creation->job && first)
+		put_first(write, creation->job, first);
 	if (creation->job)
 		link_job(&tasks->arriving, creation->job);
 	else
@@ -252,7 +279,7 @@ static void on_stop_stored(const struct store_result *result, void *ctx)
 void tasks_stop(struct tasks *tasks, const char *run, const char *why, tasks_on_done on_done,
                 void *ctx)
 {
-	struct job *job = find_job(tasks, run);
+	struct job *job = tasks_find_job(tasks, run);
 	struct stop *stop = mem_new(struct stop);
 
 	stop->on_done = on_done;
@@ -271,7 +298,7 @@ void tasks_stop(struct tasks *tasks, const char *run, const char *why, tasks_on_
 
 bool tasks_wait(struct tasks *tasks, const char *run, struct tasks_waiter *waiter)
 {
-	struct job *job = find_job(tasks, run);
+	struct job *job = tasks_find_job(tasks, run);
 
 	if (!job || job->is_over)
 		return false;
@@ -315,6 +342,25 @@ bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret
 	return false;
 }
 
+bool tasks_git_in(const struct tasks *tasks, const char *sandbox, const char *target,
+                  struct tasks_git *ret)
+{
+	*ret = (struct tasks_git){0};
+	for (const struct job *job = tasks->jobs; job; job = job->next) {
+		const char *forge = git_text(job, "forge"), *path = git_text(job, "path");
+		size_t len = path ? strlen(path) : 0;
+
+		if (!forge || !path || job->run->step > RUN_STEP_PUBLISH ||
+		    !str_eq(job->run->sandbox.text, sandbox))
+			continue;
+		*ret = (struct tasks_git){job->run->id, forge, path};
+		if (target[0] == '/' && strncmp(target + 1, path, len) == 0 &&
+		    str_has_prefix(target + 1 + len, ".git/"))
+			break;
+	}
+	return ret->path != NULL;
+}
+
 void tasks_note_maker(struct tasks *tasks, const char *run)
 {
 	struct job *job = find_in(tasks->jobs, run);
@@ -349,6 +395,11 @@ static int take_up(struct tasks *tasks, struct run *run, struct err *err)
 		return -1;
 	}
 	job = job_new(tasks, run, task);
+	if (job->turns && turns_load(job->turns, err) < 0) {
+		progress_list_done(&steps);
+		job_free(job);
+		return -1;
+	}
 	for (size_t i = 0; i < steps.count; i++)
 		job->progress[steps.items[i].step] = steps.items[i];
 	if (run->state == RUN_PENDING) {
@@ -400,6 +451,8 @@ static void shut_all(struct job *list)
 		loop_timer_stop(&job->step_timer);
 		loop_timer_stop(&job->commit_retry);
 		tell_waiters(job);
+		if (job->turns)
+			turns_shut(job->turns);
 	}
 }
 

@@ -43,6 +43,9 @@ struct tasks_config {
 	tasks_secrets secrets; /* NULL: there are none */
 	/* The agent of a run has ended: whoever charges it does so now or never. NULL: nobody. */
 	void (*settle)(const char *run, void *ctx);
+	/* Adds what shows these skills of the team inside. NULL: there are none. */
+	int (*show_skills)(const char *team, const struct strings *names, struct spec *spec,
+	                   void *ctx, struct err *err);
 	void *ctx;
 };
 
@@ -102,6 +105,15 @@ bool tasks_money(const struct tasks *tasks, const char *run, uint64_t *ret_total
                  uint64_t *ret_left) NODISCARD;
 /* The run that works in a sandbox, as long as it does. */
 bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret) NODISCARD;
+/* The repository of the run in a sandbox, from its clone to its push; where several are at work
+ * there, of the one that `target` is for. Texts are valid until the loop goes on. false: there is
+ * none. */
+struct tasks_git {
+	struct id run;
+	const char *forge, *path;
+};
+bool tasks_git_in(const struct tasks *tasks, const char *sandbox, const char *target,
+                  struct tasks_git *ret) NODISCARD;
 /* The run makes sandboxes besides its own: they go with it. */
 void tasks_note_maker(struct tasks *tasks, const char *run);
 int tasks_files_fd(const struct tasks *tasks);

@@ -152,9 +152,19 @@ static json_t *clean_value(struct told *told, const json_t *value)
 
 /* --- what is said in pieces --- */
 
+struct piece {
+	struct told *told;
+	int which;
+};
+
 static int put_said(void *ctx, const void *bytes, size_t len)
 {
-	return buf_put(ctx, bytes, len);
+	const struct piece *piece = ctx;
+
+	/* An answer that is too long is cut: whoever wants to read it sees that. */
+	if (piece->which == TOLD_MESSAGE)
+		(void)!buf_put(&piece->told->answer, bytes, len);
+	return buf_put(&piece->told->said[piece->which], bytes, len);
 }
 
 static void say(struct told *told, int which)
@@ -181,7 +191,7 @@ static void say(struct told *told, int which)
 static void end_said(struct told *told)
 {
 	for (int i = 0; i < TOLD_COUNT; i++) {
-		(void)!redact_end(told->redact, i, put_said, &told->said[i]);
+		(void)!redact_end(told->redact, i, put_said, &(struct piece){told, i});
 		say(told, i);
 		buf_reset(&told->said[i]);
 	}
@@ -201,10 +211,7 @@ static bool take_piece(struct told *told, const char *kind, const json_t *update
 		if (!str_eq(kinds[i], kind) || !json_is_string(text))
 			continue;
 		(void)!redact_feed(told->redact, i, json_string_value(text),
-		                   json_string_length(text), put_said, &told->said[i]);
-		if (i == TOLD_MESSAGE)
-			(void)!buf_put(&told->answer, json_string_value(text),
-			               json_string_length(text));
+		                   json_string_length(text), put_said, &(struct piece){told, i});
 		return true;
 	}
 	return false;

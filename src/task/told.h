@@ -19,7 +19,7 @@ struct told {
 	struct job *job;
 	struct redact *redact;
 	struct buf said[TOLD_COUNT]; /* that no event has yet */
-	struct buf answer;           /* of this turn, since its last tool call: not redacted */
+	struct buf answer;           /* of this turn, since its last tool call: redacted, too */
 	uint64_t count, bytes;       /* of events up to now */
 	uint64_t left_out;           /* events that were too many */
 	size_t room;                 /* bytes that the event now put together may still take */

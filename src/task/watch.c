@@ -11,6 +11,7 @@
 #include "task/drive.h"
 #include "task/job.h"
 #include "task/ledger.h"
+#include "task/turns.h"
 
 enum {
 	TICK_MS = 500,
@@ -47,6 +48,12 @@ static bool went_with_sandbox(const struct job *job, const struct exec *exec)
 	return exec->signal && watch_sandbox_state(job) != SANDBOX_RUNNING;
 }
 
+static char *late_text(const struct run *run)
+{
+	return mem_printf("it took longer than its timeout of %llu ms",
+	                  (unsigned long long)run->timeout_ms);
+}
+
 void watch_take_exec(struct job *job, const struct exec *exec)
 {
 	struct run *run = job->run;
@@ -67,6 +74,8 @@ void watch_take_exec(struct job *job, const struct exec *exec)
 		run->end = RUN_END_SANDBOX_LOST;
 	if (run->end == RUN_END_SANDBOX_LOST)
 		run->detail = mem_strdup("the sandbox ended before the agent did");
+	else if (run->end == RUN_END_TIMEOUT)
+		run->detail = late_text(run);
 	else if (exec->signal)
 		run->detail = mem_printf("the agent was ended by signal %d (%s)", exec->signal,
 		                         exec->reason ? exec->reason : "unknown");
@@ -99,10 +108,8 @@ void watch_init(struct job *job)
 static void on_deadline(struct loop_timer *timer, void *ctx)
 {
 	struct job *job = ctx;
-	char text[96];
+	auto_free char *text = late_text(job->run);
 
-	(void)snprintf(text, sizeof(text), "it took longer than its timeout of %llu ms",
-	               (unsigned long long)job->run->timeout_ms);
 	job_end(job, RUN_END_TIMEOUT, text);
 }
 
@@ -117,6 +124,11 @@ static void check_idle(struct job *job, const struct meters *meters)
 	uint64_t now = io_boot_ms();
 	char text[96];
 
+	/* An agent that waits for a turn still ticks: only what is more than that is work. */
+	if (job->turns && (turns_is_busy(job->turns) || meters->cpu_us > job->cpu_us + ALIVE_US))
+		job->active_ms = now;
+	if (job->turns)
+		job->cpu_us = meters->cpu_us;
 	if (meters->cpu_us > job->cpu_us + ALIVE_US) {
 		job->active_ms = now;
 		job->cpu_us = meters->cpu_us;
@@ -137,7 +149,8 @@ static void on_measured(const struct sandbox *sandbox, const struct err *err, vo
 	job->is_measuring = false;
 	if (!sandbox || job->run->step != RUN_STEP_WAIT)
 		return;
-	ledger_measured(job, &sandbox->meters);
+	if (!job_guest(job))
+		ledger_measured(job, &sandbox->meters);
 	check_idle(job, &sandbox->meters);
 }
 

@@ -25,9 +25,9 @@ function pssKiB(daemon) {
 	return sum;
 }
 
-// The kernel frees late what the making left.
+// The kernel frees late what the making left, and what waits for a first command does so for 5 s.
 async function memory(daemon) {
-	await sleep(3000);
+	await sleep(8000);
 	return { Pss: pssKiB(daemon), ...kernelKiB() };
 }
 

@@ -5,8 +5,9 @@
  * `netload relay LISTEN TO` passes connections to a port of this machine on to another by splice,
  * one at a time, for a redirect to lead to. `netload names ADDRESS RESULT` answers every question
  * for an address, `netload ask ADDRESS COUNT` prints the microseconds of each answer for
- * bench.test. `netload calls COUNT` prints the nanoseconds of two system calls. The same program
- * inside and outside a sandbox. Static; needs libc only.
+ * bench.test. `netload calls COUNT` prints the nanoseconds of two system calls, `netload stats PATH
+ * COUNT` those of looking at what is there. The same program inside and outside a sandbox. Static;
+ * needs libc only.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -248,12 +249,25 @@ static int calls(char **args)
 	return 0;
 }
 
+static int stats(char **args)
+{
+	unsigned long count = strtoul(args[1], NULL, 10);
+	struct stat st;
+	double start = now_us();
+	for (unsigned long i = 0; i < count; i++) {
+		if (stat(args[0], &st) < 0)
+			return 1;
+	}
+	printf("%.1f\n", (now_us() - start) * 1e3 / (double)count);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int args;
 	int (*run)(char **args);
-} verbs[] = {{"serve", 2, serve}, {"ping", 3, ping}, {"bulk", 3, bulk},  {"relay", 2, relay},
-             {"names", 2, names}, {"ask", 2, ask},   {"calls", 1, calls}};
+} verbs[] = {{"serve", 2, serve}, {"ping", 3, ping}, {"bulk", 3, bulk},   {"relay", 2, relay},
+             {"names", 2, names}, {"ask", 2, ask},   {"calls", 1, calls}, {"stats", 2, stats}};
 
 int main(int argc, char **argv)
 {

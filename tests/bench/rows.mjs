@@ -7,7 +7,8 @@ const TRUE = '/bin/true';
 const SETTLE_MS = 80;
 const BURST = 200;
 
-export const CONFIG = '[sandboxes.default]\npool = 8\n';
+const READY = 8 + 2; // parked and blank ones
+export const CONFIG = '[sandboxes]\nblanks = 2\n[sandboxes.default]\npool = 8\n';
 // No profile has a pool: one that has none may be lent what another keeps ready.
 export const COLD_CONFIG = '[sandboxes]\nblanks = 2\n[sandboxes.default]\npool = 0\n';
 export const BURST_CONFIG = `[sandboxes.default]\npool = ${BURST}\n`;
@@ -92,7 +93,7 @@ const bwraps = (peers) => Object.entries(peers.starts).filter(([name]) => name.s
 
 /** Row 5, sustained: in slices that take turns. */
 export async function sustained(daemon, peers, { workers, seconds, slices }) {
-	const gone = { folder: `${daemon.state}/sandboxes`, entries: 8 };
+	const gone = { folder: `${daemon.state}/sandboxes`, entries: READY };
 	const plan = { ours: [await request(daemon, 'run', 0), gone] };
 	for (const [name, argv] of bwraps(peers)) plan[name] = [line('spawn', name, 0, ...argv)];
 	const found = Object.fromEntries(Object.keys(plan).map((name) => [name, []]));

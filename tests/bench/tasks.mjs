@@ -1,15 +1,19 @@
-// Tasks through the whole durable path: how many a second, how long one takes, and whether a store
-// full of finished ones slows anybody down.
-// Usage: CLOCHE_BUILD=build node tests/bench/tasks.mjs [SECONDS] [IN_FLIGHT] [FINISHED]
+// Tasks through the whole durable path: how many a second, how long one takes and when its first
+// byte is there, whether a store full of finished ones slows anybody down, and what the daemon
+// weighs with many at work and many who listen.
+// Usage: CLOCHE_BUILD=build node tests/bench/tasks.mjs [SECONDS] [IN_FLIGHT] [FINISHED] [AT_WORK] [LISTENERS]
+import fs from 'node:fs';
 import http from 'node:http';
 
 import { Daemon, sleep } from '../integration/lib.mjs';
 
-const [seconds, flight, finished] = [10, 100, 2000].map((otherwise, i) => Number(process.argv[i + 2] ?? otherwise));
+const [seconds, flight, finished, working, listening] = [10, 100, 2000, 0, 0].map((otherwise, i) => Number(process.argv[i + 2] ?? otherwise));
 const at = (list, part) => list.toSorted((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * part))];
 const ms = (list) => `p50 ${at(list, 0.5).toFixed(1)} ms  p99 ${at(list, 0.99).toFixed(1)} ms`;
 
-const daemon = await Daemon.start({ config: '[sandboxes.default]\npool = 128\n[server]\nlisten = "none"\n[tasks]\nteam_concurrency = 256\n' });
+const daemon = await Daemon.start({ config: '[sandboxes.default]\npool = 128\n[server]\nlisten = "none"\n[tasks]\nteam_concurrency = 2000\nconcurrency = 2000\n' });
+// whoever interrupts it leaves nothing behind
+process.once('SIGTERM', () => daemon.stop().finally(() => process.exit(143)));
 const agent = new http.Agent({ keepAlive: true, maxSockets: flight });
 const ask = (method, path, body, headers = {}) =>
 	new Promise((resolve, reject) => {
@@ -27,6 +31,28 @@ const timed = async (list, what) => {
 	list.push(performance.now() - begun);
 	return answer;
 };
+/** Until the stream of its output has something. */
+const firstByte = (id) =>
+	new Promise((resolve, reject) => {
+		const request = http.get({ socketPath: daemon.socket, path: `/api/v1/tasks/${id}/logs?follow=true` }, (response) => {
+			response.once('data', () => {
+				resolve();
+				request.destroy();
+			});
+			response.once('error', () => {});
+		});
+		request.on('error', reject);
+	});
+const listen = () =>
+	new Promise((resolve, reject) => {
+		const request = http.get({ socketPath: daemon.socket, path: '/api/v1/events', headers: { accept: 'text/event-stream' } }, (response) => {
+			response.on('data', () => {});
+			response.on('error', () => {});
+			resolve(request);
+		});
+		request.on('error', reject);
+	});
+const weight = () => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${daemon.daemonProcess().pid}/status`, 'utf8'))[1]) / 1024;
 const run = () => ask('POST', '/tasks/run', { instruction: 'true' }, { prefer: 'wait=60' });
 const isGood = ({ task }) => task?.endReason === 'finished';
 
@@ -38,6 +64,16 @@ try {
 		await sleep(80);
 	}
 	console.log(`one after another, until its end is told   ${ms(one)}`);
+
+	const first = [];
+	for (let i = 0; i < 30; i++) {
+		const begun = performance.now();
+		const { task } = await ask('POST', '/tasks/run', { instruction: 'echo first; sleep 0.1' });
+		await firstByte(task.id);
+		first.push(performance.now() - begun);
+		await sleep(250);
+	}
+	console.log(`from the request to the first byte of output   ${ms(first)}`);
 
 	const looks = async () => {
 		const [list, status] = [[], []];
@@ -63,6 +99,26 @@ try {
 	await Promise.all(Array.from({ length: 32 }, () => loop(() => all.length < finished)));
 	const many = await looks();
 	console.log(`list and status with ${all.length} finished against ${one.length}: ${(many.list / few.list).toFixed(2)} and ${(many.status / few.status).toFixed(2)} times`);
+
+	if (working || listening) {
+		const made = [];
+		let asked = 0;
+		const start = async () => {
+			while (asked < working) {
+				asked++;
+				made.push((await ask('POST', '/tasks/run', { instruction: 'sleep 500', timeout: 600000 })).task.id);
+			}
+		};
+		await Promise.all(Array.from({ length: 8 }, start));
+		const readers = [];
+		for (let i = 0; i < listening; i++) readers.push(await listen());
+		const isAtWork = async (id) => (await ask('GET', `/tasks/${id}`)).task.run.step === 'wait';
+		for (const id of made) while (!(await isAtWork(id))) await sleep(200);
+		await ask('POST', '/tasks/run', { instruction: 'true' }, { prefer: 'wait=60' });
+		console.log(`the daemon with ${working} at work and ${listening} who listen: ${weight().toFixed(1)} MiB`);
+		for (const reader of readers) reader.destroy();
+		for (const id of made) await ask('POST', `/tasks/${id}/stop`, {});
+	}
 } finally {
 	await daemon.stop();
 }

@@ -48,6 +48,7 @@ extern const struct topic topic_bombs;
 extern const struct topic topic_devices;
 extern const struct topic topic_egress;
 extern const struct topic topic_files;
+extern const struct topic topic_flood;
 extern const struct topic topic_kernel;
 extern const struct topic topic_privilege;
 extern const struct topic topic_processes;

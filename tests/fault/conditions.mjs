@@ -22,6 +22,22 @@ function reasons(answers) {
 	return answers.map((answer) => answer?.status ?? 'cut');
 }
 
+const OVER = ['completed', 'failed', 'cancelled'];
+
+/** The end of a task, whose credential must be gone with it. */
+async function taskOver(daemon, id, what) {
+	const task = await until(async () => {
+		const answer = await daemon.ask('GET', `/tasks/${id}`);
+		return OVER.includes(answer?.body?.task?.status) && answer.body.task;
+	}, `the task ends: ${what}`, 75000);
+	assert.ok(task.endReason, 'it says why');
+	if (task.run.token) assert.ok(task.run.tokenRevokedAt, `its credential is revoked: ${what}`);
+	const { items } = await daemon.get('GET', `/tasks/${id}/events?limit=1000`);
+	assert.deepEqual(items.map((one) => one.taskSeq), items.map((_, i) => i + 1), 'no gap');
+	assert.equal(items.filter((one) => /^task\.(completed|failed|cancelled)$/.test(one.kind)).length, 1, 'one end');
+	return task;
+}
+
 /* --- disk full --- */
 
 function fill(folder) {
@@ -52,11 +68,14 @@ export async function fullDiskInside() {
 		const { id } = await daemon.create({ name: 'before' });
 		let points = 0;
 		for (let round = 0; round < 3; round++) {
+			const before = (await daemon.get('POST', '/tasks/run', { instruction: 'sleep 1; echo end', timeout: 60000 })).task;
+			await until(async () => (await daemon.get('GET', `/tasks/${before.id}`)).task.run.step === 'wait', 'a task works', 20000);
 			fill(daemon.state);
 			const answers = await Promise.all([
 				...Array.from({ length: 4 }, () => daemon.ask('POST', '/sandboxes', {})),
 				daemon.ask('POST', `/sandboxes/${id}/execs`, { shell: 'echo full' }),
 				daemon.ask('PATCH', `/sandboxes/${id}`, { labels: { round: String(round) } }),
+				daemon.ask('POST', '/tasks/run', { instruction: 'echo never', timeout: 60000 }),
 			]);
 			const statuses = reasons(answers);
 			points += statuses.length;
@@ -67,6 +86,10 @@ export async function fullDiskInside() {
 			fs.rmSync(path.join(daemon.state, 'filler'));
 			await until(async () => (await daemon.ask('POST', '/sandboxes', { name: `after${round}` }))?.status === 201, 'sandboxes can be made again', 20000);
 			assert.equal((await daemon.exec(id, 'echo space')).stdout, 'space\n');
+			// what was under way ends, and so does whatever was acknowledged
+			const ended = await taskOver(daemon, before.id, 'it worked when the disk was full');
+			assert.ok(ended.endReason === 'finished' || /space|store|kept/.test(ended.run.detail), JSON.stringify(ended.run));
+			if (answers.at(-1)?.status < 300) await taskOver(daemon, answers.at(-1).body.task.id, 'it was acknowledged on a full disk');
 			await daemon.assertKnown();
 			for (const row of await daemon.rows()) if (row.id !== id) await daemon.get('DELETE', `/sandboxes/${row.id}?force=1`);
 		}
@@ -188,6 +211,47 @@ async function standStill(report, role, seconds) {
 	} finally {
 		await daemon.discard();
 	}
+}
+
+/* --- a clock that is set --- */
+
+const DAY = 86400;
+
+/** The clock of the day jumps, with and without a crash: time that passes is none of its business. */
+export async function clockSteps(report, { steps = [DAY, -DAY, 400 * DAY, -400 * DAY] } = {}) {
+	const daemon = await HurtDaemon.start({ malloc: true, config: '[tasks]\nresume_most = 0\n' });
+	const label = 'the clock is set';
+	let points = 0;
+	try {
+		for (const step of steps)
+			for (const isKilled of [false, true]) {
+				const what = `${step / DAY} days${isKilled ? ' and a crash' : ''}`;
+				const { task } = await daemon.get('POST', '/tasks/run', { instruction: 'echo ran >> log; sleep 2; cat log', timeout: 60000 });
+				const short = (await daemon.get('POST', '/tasks/run', { instruction: 'sleep 100', timeout: 4000 })).task;
+				for (const { id } of [task, short]) await until(async () => (await daemon.get('GET', `/tasks/${id}`)).task.run.step === 'wait', 'it works', 30000);
+				await daemon.inject(`clock ${step}`);
+				if (isKilled) process.kill(daemon.daemonProcess().pid, 'SIGKILL');
+				const said = await until(async () => (await daemon.ask('POST', '/tasks/run', { instruction: 'date +%s', timeout: 60000 }, { headers: { Prefer: 'wait=50' } }).catch(() => null))?.body?.task, 'a task is taken', 30000);
+				assert.equal((await taskOver(daemon, said.id, what)).endReason, 'finished', what);
+				const off = Date.parse(said.createdAt) / 1000 - Date.now() / 1000 - step;
+				assert.ok(Math.abs(off) < 120, `it has the new time: ${off} s off`);
+				const end = await taskOver(daemon, task.id, what);
+				assert.deepEqual([end.endReason, end.stdout], ['finished', 'ran\n'], `${what}: ${JSON.stringify(end.run)}`);
+				const late = await taskOver(daemon, short.id, what);
+				assert.equal(late.endReason, 'timeout', `${what}: ${JSON.stringify(late.run)}`);
+				await daemon.inject('clock 0');
+				points += 3;
+				await daemon.recover();
+				await daemon.clear();
+				if (isKilled) await daemon.again();
+			}
+		await daemon.end();
+	} catch (error) {
+		report.fail(label, error);
+	} finally {
+		await daemon.discard();
+	}
+	report.add(label, points);
 }
 
 if (process.argv[2] === 'full-disk') console.log(`points ${await fullDiskInside()}`);

@@ -10,9 +10,10 @@
  *   kill ROLE CALL N [ROLE...]         instead of the N-th its process is killed, and all of the
  *                                      other roles with it
  *   strike ROLE CALL N ROLE...         before the N-th all of the other roles are killed
- *   off                                no rule; answers "seen N hit H CALL" of the last one
- * ROLE is a process's name ("cloched", "cloche-keeper"; "worker" for a jailed cloched) or "any";
- * CALL is a name of calls.def, "malloc" (fail_malloc.c), "step" for all that are no memory,
+ *   clock SECONDS                      from now on the clock of the day is off by that
+ * (step_clock.c) off                                no rule; answers "seen N hit H CALL" of the
+ * last one ROLE is a process's name ("cloched", "cloche-keeper"; "worker" for a jailed cloched) or
+ * "any"; CALL is a name of calls.def, "malloc" (fail_malloc.c), "step" for all that are no memory,
  * "descriptor" for those that make one, or "record" for what others rely on from then on: it is on
  * disk, or was said.
  *
@@ -60,7 +61,10 @@ static const struct call {
 #include "calls.def"
 #undef CALL
 	{"malloc", MARK_MALLOC, MEMORY},
+	{"clock", MARK_CLOCK, MEMORY},
 };
+
+static long clock_off;
 
 struct rule {
 	bool is_set, kills, strikes, forever;
@@ -237,6 +241,11 @@ static void answer(int listener, struct rule *rule)
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
 		return;
 	reply.id = asked.id;
+	if (asked.data.nr == MARK_CLOCK) {
+		reply.val = MARK_CLOCK_ZERO + clock_off;
+		(void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &reply);
+		return;
+	}
 	remember((pid_t)asked.pid);
 	bool hit = is_hit(rule, &asked);
 	for (size_t i = 0; hit && i < rule->also_count; i++)
@@ -289,6 +298,9 @@ static void take_line(int client, char *line, struct rule *rule)
 		snprintf(said, sizeof(said), "seen %lu hit %lu %s\n", rule->seen, rule->hits,
 		         rule->last ? rule->last : "-");
 		*rule = (struct rule){0};
+	} else if (strncmp(line, "clock ", 6) == 0) {
+		clock_off = strtol(line + 6, NULL, 10);
+		snprintf(said, sizeof(said), "set\n");
 	} else {
 		snprintf(said, sizeof(said), "%s\n", set_rule(rule, line) ? "set" : "what?");
 	}

@@ -52,6 +52,7 @@ export class HurtDaemon extends Daemon {
 		this.everIds = new Set();
 		this.outputs = new Set(); // of every broker there was: by these its children are known
 		this.starts = 0;
+		this.keeping = new Set(); // tasks whose runs may leave their sandboxes for the next
 		const program = malloc ? mallocPrograms(path.join(this.folder, 'bin')) : undefined;
 		this.wrap = (file, args) => [path.join(build, 'tests/fault/inject'), [this.control(), program ?? file, ...args]];
 	}
@@ -147,7 +148,15 @@ export class HurtDaemon extends Daemon {
 			rows.push(...page.items);
 			cursor = page.nextCursor ?? null;
 		}
+		for (const task of this.keeping) for (const row of await this.kept(task)) if (!rows.some(({ id }) => id === row.id)) rows.push(row);
 		return rows;
+	}
+
+	/** Sandboxes that are kept of the runs of a task: no list has them. */
+	async kept(task) {
+		const { items } = await this.get('GET', `/tasks/${task}/runs`);
+		const pages = await Promise.all(items.map((run) => this.get('GET', `/sandboxes?label=${encodeURIComponent(`cloche/run=${run.id}`)}`)));
+		return pages.flatMap((page) => page.items);
 	}
 
 	/** Everything half-made is finished or undone: the rows. */

@@ -91,7 +91,8 @@ function pick(count, slice, chance) {
 /** One loop: `rule(n)` is what is done to the n-th step. Without a slice it goes on past the count
  * of a quiet run until two runs in a row were not hit. */
 export async function loop(report, label, name, rule, { slice, chance, onHit, ...options } = {}) {
-	const bench = Bench.of({ pool: operations[name].pool, ...options.daemon });
+	const { pool, config } = operations[name];
+	const bench = Bench.of({ pool, config, ...options.daemon });
 	let hits = 0;
 	const one = async (n) => {
 		try {
@@ -168,9 +169,10 @@ const strikes = [
 	{ role: 'cloche:tasks', victims: 'cloche:broker' },
 ];
 
-/** Every operation with every row; `few`: as many of them, chosen; `part`: every count-th of them. */
-function combine(rows, { few, chance, part }) {
-	const all = Object.keys(operations).flatMap((name) => rows.map((row) => ({ name, ...row })));
+/** Every operation with every row; `of`: of these operations; `few`: as many of them, chosen; `part`: every count-th of them. */
+function combine(rows, { few, chance, part, of = '' }) {
+	const names = Object.keys(operations).filter((name) => name.includes(of));
+	const all = names.flatMap((name) => rows.map((row) => ({ name, ...row })));
 	if (part) return all.filter((_, i) => i % part.count === part.index);
 	if (!few) return all;
 	return Array.from({ length: few }, () => all.splice(Math.floor(chance() * all.length), 1)[0]);
@@ -178,13 +180,13 @@ function combine(rows, { few, chance, part }) {
 
 /** kill -9 of every role, and of two at once, before each of its steps and each of the others'
  * records. */
-export async function crashes(report, { slice, chance, only, few, part } = {}) {
+export async function crashes(report, { slice, chance, only, few, part, of } = {}) {
 	const rows = [
 		...deaths.map(({ role, ...options }) => ({ what: `kill ${role}`, call: 'step', also: '', ...options })),
 		...pairs.map(({ role, ...options }) => ({ what: `kill ${role}`, call: 'record', ...options })),
 		...strikes.map(({ role, victims, ...options }) => ({ what: `strike ${role}`, call: 'record', also: victims, ...options })),
 	];
-	for (const { name, what, call, also, ...options } of combine(rows, { few, chance, part })) {
+	for (const { name, what, call, also, ...options } of combine(rows, { few, chance, part, of })) {
 		const label = `${what.replace(' ', ` ${name} `)}${also && ` and ${also}`}`;
 		if (only && !label.includes(only)) continue;
 		await loop(report, label, name, (n) => `${what} ${call} ${n} ${also}`, { slice, chance, ...options });
@@ -238,8 +240,8 @@ const failures = [
 const NAMES_STEP = /^start the sandbox \(\w+\)|\bstore\b|the broker/;
 
 /** The n-th call fails, for every n. An error that is answered must say what failed. */
-export async function refusals(report, { slice, chance, only, few, part } = {}) {
-	for (const { name, role, call, errno, ...options } of combine(failures, { few, chance, part })) {
+export async function refusals(report, { slice, chance, only, few, part, of } = {}) {
+	for (const { name, role, call, errno, ...options } of combine(failures, { few, chance, part, of })) {
 		const label = `fail ${name} ${role} ${call} ${errno}`;
 		if (only && !label.includes(only)) continue;
 		const onHit = (daemon, { answer, call: which }) => {

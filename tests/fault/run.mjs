@@ -4,7 +4,7 @@
 import { parseArgs } from 'node:util';
 
 import { crashes, refusals, Report } from './loops.mjs';
-import { fullDisk, noDescriptors, pause } from './conditions.mjs';
+import { clockSteps, fullDisk, noDescriptors, pause } from './conditions.mjs';
 import { model } from './model.mjs';
 import { endOnSignal, random } from './lib.mjs';
 
@@ -19,7 +19,7 @@ if (values.part) {
 	options.part = { index: index - 1, count: Number(count) };
 }
 if (values.steps) options.steps = Number(values.steps);
-const suites = { crashes, refusals, 'disk full': fullDisk, descriptors: noDescriptors, pause, model };
+const suites = { crashes, refusals, 'disk full': fullDisk, descriptors: noDescriptors, pause, clock: clockSteps, model };
 
 endOnSignal();
 console.log(`seed ${seed}`);

@@ -40,6 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	as_query(bytes, len);
 	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
 		struct dns_answer answer;
+		char alias[DNS_NAME_TEXT];
+		size_t aliases = 0;
+		while (dns_alias_at(bytes, len, "example.test", types[i], aliases, alias))
+			check(strlen(alias) < sizeof(alias) && ++aliases < 32);
 		if (dns_parse_answer(bytes, len, 0x1234, "example.test", types[i], &answer) == 0)
 			check(answer.count <= DNS_ADDRS &&
 			      dns_is_answer(bytes, len, 0x1234, "example.test", types[i]));

@@ -32,6 +32,24 @@ static void try_upstream(const char *text)
 	service_free(service);
 }
 
+/* A segment of dots alone, plain or encoded: what a server would climb by. */
+static bool climbs(const char *path)
+{
+	while (*path) {
+		size_t dots = 0;
+		path += *path == '/';
+		const char *at = path;
+		while (*at == '.' || strncasecmp(at, "%2e", 3) == 0) {
+			at += *at == '.' ? 1 : 3;
+			dots++;
+		}
+		if ((dots == 1 || dots == 2) && (*at == '/' || *at == '\0'))
+			return true;
+		path += strcspn(path, "/");
+	}
+	return false;
+}
+
 static void try_target(const char *text)
 {
 	static const char *const patterns[] = {"/v1/*", "/files/**", "/a*b", NULL};
@@ -42,8 +60,8 @@ static void try_target(const char *text)
 	for (size_t i = 0; patterns[i]; i++)
 		strings_add(&service->paths, patterns[i]);
 	if (service_allows(service, "GET", text, &err) == 0) {
-		must(text[0] == '/' && !strstr(path, "/../") && !strstr(path, "//"));
-		must(!strcasestr(path, "%2f") && !strcasestr(path, "%2e%2e") && !strchr(path, ' '));
+		must(text[0] == '/' && !climbs(path) && !strstr(path, "//"));
+		must(!strcasestr(path, "%2f") && !strchr(path, ' '));
 	} else {
 		must(err.code == ERR_FORBIDDEN || err.code == ERR_INVALID);
 	}

@@ -1,11 +1,15 @@
 // Agents that speak the Agent Client Protocol: ours against a scripted model, and one that misbehaves in every way.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
+import http from 'node:http';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 
 import { Daemon, isAlive, until } from './lib.mjs';
 import { Model, providers } from './lib/model.mjs';
+import { tar } from './lib/tar.mjs';
 
 const WAIT = { headers: { Prefer: 'wait=60' } };
 const KEY = `sk-real-${'Zq7'.repeat(9)}`;
@@ -35,13 +39,45 @@ const FAKE = `
 const out = (o) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...o }) + '\\n');
 const update = (u) => out({ method: 'session/update', params: { sessionId: 's1', update: u } });
 const say = (text) => update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } });
-let prompt;
+let prompt, servers, offers, last = 1000;
+const open = new Map();
+const call = (method, params) => new Promise((done) => { open.set(++last, done); out({ id: last, method, params: { sessionId: 's1', ...params } }); });
 const ways = {
   chat() { say('hel'); say('lo'); out({ id: prompt, result: { stopReason: 'end_turn' } }); },
   nonsense() { console.log('this is no JSON'); },
   half() { process.stdout.write('{"jsonrpc":"2.0","id":'); process.exit(0); },
   huge() { const x = 'x'.repeat(1 << 20); const more = () => process.stdout.write(x, more); more(); },
+  gentle() { say('begun'); ways.cancelled = true; setInterval(() => {}, 1000); },
   silent() { setInterval(() => {}, 1000); },
+  servers() { say(JSON.stringify(servers) + process.env.EFFORT); out({ id: prompt, result: { stopReason: 'end_turn' } }); },
+  async helped() {
+    const file = '/workspace/d/made.txt';
+    const lines = [];
+    lines.push(JSON.stringify(offers));
+    lines.push(JSON.stringify(await call('fs/write_text_file', { path: file, content: 'one\\ntwo\\nthree\\n' })));
+    lines.push(JSON.stringify(await call('fs/read_text_file', { path: file, line: 2, limit: 1 })));
+    lines.push(String((await call('fs/read_text_file', { path: '/workspace/none' })).code));
+    lines.push(String((await call('fs/read_text_file', { path: 'made.txt' })).code));
+    lines.push(JSON.stringify((await call('fs/read_text_file', { path: '/etc/shadow' })).code));
+    lines.push(JSON.stringify(require('fs').readFileSync(file, 'utf8')), String(require('fs').statSync(file).uid === process.getuid()));
+    const { terminalId } = await call('terminal/create', { command: 'sh', args: ['-c', 'echo $WORD; pwd; echo bad >&2; exit 3'], env: [{ name: 'WORD', value: 'up' }], cwd: '/tmp' });
+    lines.push(JSON.stringify(await call('terminal/wait_for_exit', { terminalId })));
+    const shown = await call('terminal/output', { terminalId });
+    lines.push(shown.output.split('\\n').sort().join(' ').trim() + ' ' + shown.truncated + ' ' + shown.exitStatus.exitCode);
+    const long = (await call('terminal/create', { command: 'sh', args: ['-c', 'yes | head -c 100000; sleep 1000'], outputByteLimit: 10 })).terminalId;
+    while (!(await call('terminal/output', { terminalId: long })).truncated);
+    lines.push(JSON.stringify(await call('terminal/output', { terminalId: long })));
+    lines.push(JSON.stringify(await call('terminal/kill', { terminalId: long })), (await call('terminal/wait_for_exit', { terminalId: long })).signal);
+    lines.push(JSON.stringify(await call('terminal/release', { terminalId: long })));
+    lines.push(String((await call('terminal/output', { terminalId: 'ex_nobody' })).code), String((await call('terminal/create', {})).code), String((await call('of/another', {})).code));
+    say(lines.join('|')); out({ id: prompt, result: { stopReason: 'end_turn' } });
+  },
+  async lasting() {
+    const { terminalId } = await call('terminal/create', { command: 'sh', args: ['-c', 'echo x >> /tmp/times; sleep 2; echo slept'] });
+    say('begun ');
+    const end = await call('terminal/wait_for_exit', { terminalId });
+    say((await call('terminal/output', { terminalId })).output.trim() + end.exitCode + require('fs').readFileSync('/tmp/times', 'utf8').trim()); out({ id: prompt, result: { stopReason: 'end_turn' } });
+  },
   die() { process.exit(9); },
   refuse() { out({ id: prompt, result: { stopReason: 'refusal' } }); },
   max() { out({ id: prompt, result: { stopReason: 'max_turn_requests' } }); },
@@ -62,15 +98,41 @@ const ways = {
   wait() { say('begun '); setTimeout(() => { say('and done'); out({ id: prompt, result: { stopReason: 'end_turn' } }); }, 2000); },
 };
 const handle = (m) => {
-  if (m.method === 'initialize') return out({ id: m.id, result: { protocolVersion: 1, agentInfo: { name: 'fake', version: '1' }, agentCapabilities: {} } });
+  if (open.has(m.id) && !m.method) return open.get(m.id)(m.result ?? m.error);
+  if (m.method === 'initialize') offers = m.params.clientCapabilities;
+  if (m.method === 'initialize') return out({ id: m.id, result: { protocolVersion: 1, agentInfo: { name: 'fake', version: '1' }, agentCapabilities: { mcpCapabilities: { http: !process.env.NO_HTTP } } } });
+  if (m.method === 'session/new') servers = m.params.mcpServers;
   if (m.method === 'session/new') return out({ id: m.id, result: { sessionId: 's1' } });
   if (m.method === 'session/prompt') { prompt = m.id; return ways[m.params.prompt[0].text](); }
+  if (m.method === 'session/cancel' && ways.cancelled) return out({ id: prompt, result: { stopReason: 'cancelled' } });
   if (m.id === 77) { say('option ' + (m.result?.outcome?.optionId ?? 'none')); out({ id: prompt, result: { stopReason: 'end_turn' } }); }
 };
 let rest = '';
 process.stdin.on('data', (part) => { rest += part; let at; while ((at = rest.indexOf('\\n')) >= 0) { const line = rest.slice(0, at); rest = rest.slice(at + 1); handle(JSON.parse(line)); } });
 process.stdin.on('end', () => process.exit(0));
 `;
+
+/** A registry of npm that has one package, whose program and the words it says can change. */
+async function registry() {
+	const version = '1.18.33';
+	const state = { word: 'first' };
+	const server = http.createServer((request, response) => {
+		const program = `#!/usr/bin/env node\n${FAKE.replace("say('hel'); say('lo');", `say('opencode ' + process.argv[2] + ' ${state.word}');`)}`;
+		const bytes = gzipSync(
+			tar([
+				{ name: 'package/package.json', content: JSON.stringify({ name: 'opencode-ai', version, bin: { opencode: 'run.js' } }) },
+				{ name: 'package/run.js', content: program, mode: 0o755 },
+			]),
+		);
+		if (request.url.endsWith('.tgz')) return response.end(bytes);
+		if (request.url !== '/opencode-ai') return response.writeHead(404).end('{}');
+		const dist = { tarball: `http://registry.cloche.internal/${state.word}.tgz`, integrity: `sha512-${createHash('sha512').update(bytes).digest('base64')}` };
+		response.setHeader('content-type', 'application/json');
+		response.end(JSON.stringify({ name: 'opencode-ai', 'dist-tags': { latest: version }, versions: { [version]: { name: 'opencode-ai', version, bin: { opencode: 'run.js' }, dist } } }));
+	});
+	await new Promise((done) => server.listen(0, '127.0.0.1', done));
+	return Object.assign(state, { port: server.address().port, stop: () => server.close() });
+}
 
 async function run(cloche, body, options = WAIT) {
 	const answer = await cloche.api('POST', '/tasks/run', body, options);
@@ -81,17 +143,25 @@ async function run(cloche, body, options = WAIT) {
 const updates = async (cloche, id) => (await cloche.get('GET', `/tasks/${id}/events?limit=1000`)).items.filter((event) => event.kind === 'agent.update').map((event) => event.data.update);
 
 describe('agents', () => {
-	let model, cloche;
+	let model, cloche, packages;
 
 	before(async () => {
+		packages = await registry();
 		model = await Model.start({ script: SCRIPT, key: KEY });
 		cloche = new Daemon({ env: { CLOCHE_TEST_MODEL_KEY: KEY } });
 		cloche.configure(`
 [sandboxes.default]
 pool = 2
+env = { npm_config_registry = "http://registry.cloche.internal/" }
+[services.registry]
+upstream = "http://127.0.0.1:${packages.port}"
 ${providers(model.url, 'secret = "env:CLOCHE_TEST_MODEL_KEY"\ndefault_model = "default"\n')}
 [agents.fake]
 command = ["node", "-e", ${JSON.stringify(FAKE)}]
+env = ["EFFORT={effort}"]
+[agents.offline]
+command = ["node", "-e", ${JSON.stringify(FAKE)}]
+env = ["NO_HTTP=1"]
 [agents.foreign]
 command = ["node", "-e", ${JSON.stringify(FAKE.replace("version: '1'", `version: '${'1'.repeat(11)}é'`))}]
 [agents.missing]
@@ -102,6 +172,7 @@ command = ["no-such-agent"]
 	after(async () => {
 		await cloche.discard();
 		await model.stop();
+		packages.stop();
 	});
 
 	test('ours does a task of two steps without a network', async () => {
@@ -179,6 +250,17 @@ command = ["no-such-agent"]
 		assert.deepEqual([task.status, task.endReason], ['cancelled', 'stopped'], JSON.stringify(task.run));
 	});
 
+	test('a stop cancels the turn first, and kills one that does not hear', async () => {
+		for (const [instruction, heard] of [['gentle', true], ['silent', false]]) {
+			const { id } = await run(cloche, { instruction, agent: 'fake' }, {});
+			await until(async () => (await cloche.get('GET', `/tasks/${id}/events?kind=agent.turn`)).items.length > 0, 'it is asked');
+			const { task } = await cloche.get('POST', `/tasks/${id}/stop`, {}, WAIT);
+			assert.deepEqual([task.status, task.endReason], ['cancelled', 'stopped'], JSON.stringify(task.run));
+			const turns = (await cloche.get('GET', `/tasks/${id}/events?kind=agent.turn`)).items.map((turn) => turn.data.stopReason);
+			assert.deepEqual(turns, heard ? [undefined, 'cancelled'] : [undefined]);
+		}
+	});
+
 	test('one that is silent ends in time', async () => {
 		const task = await run(cloche, { instruction: 'silent', agent: 'fake', idleTimeout: 1500 });
 		assert.deepEqual([task.status, task.endReason], ['failed', 'idle']);
@@ -193,6 +275,35 @@ command = ["no-such-agent"]
 		assert.equal(task.stdout, 'option no\n');
 		const [asked] = (await cloche.get('GET', `/tasks/${task.id}/events?kind=agent.permission`)).items;
 		assert.deepEqual([asked.data.toolCall.title, asked.data.verdict], ['rm -rf', 'deny']);
+	});
+
+	test('a person decides where the policy says so', async () => {
+		for (const [verb, wanted] of [['allow', 'yes'], ['deny', 'no']]) {
+			const { id } = await run(cloche, { instruction: 'ask', agent: 'fake', permissions: 'ask' }, {});
+			let waiting;
+			await until(async () => (([waiting] = await cloche.json(['approval', 'list'])), waiting), 'somebody is asked', 30000);
+			assert.deepEqual([waiting.kind, waiting.tool, waiting.program], ['permission', 'rm -rf', 'fake']);
+			if (verb === 'allow') assert.notEqual((await cloche.cli(['approval', 'allow', waiting.id, '--for', 'sandbox'])).code, 0);
+			await cloche.ok(['approval', verb, waiting.id]);
+			const { task } = await cloche.get('GET', `/tasks/${id}`, undefined, WAIT);
+			assert.deepEqual([task.status, task.stdout], ['completed', `option ${wanted}\n`], JSON.stringify(task.run));
+			const [asked] = (await cloche.get('GET', `/tasks/${id}/events?kind=agent.permission`)).items;
+			assert.equal(asked.data.verdict, verb);
+		}
+		const { id } = await run(cloche, { instruction: 'ask', agent: 'fake', permissions: 'ask' }, {});
+		await until(async () => (await cloche.json(['approval', 'list'])).length === 1, 'somebody is asked', 30000);
+		const { task } = await cloche.get('POST', `/tasks/${id}/stop`, {}, WAIT);
+		assert.equal(task.endReason, 'stopped');
+		assert.deepEqual(await cloche.json(['approval', 'list']), []);
+	});
+
+	test('files and terminals are served inside, as the user of the sandbox', async () => {
+		const task = await run(cloche, { instruction: 'helped', agent: 'fake' });
+		assert.equal(task.status, 'completed', JSON.stringify(task.run));
+		assert.deepEqual(task.stdout.trim().split('|'), [
+			'{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}', '{}', '{"content":"two\\n"}', '-32002', '-32602', '-32002', '"one\\ntwo\\nthree\\n"', 'true',
+			'{"exitCode":3,"signal":null}', '/tmp bad up false 3', '{"output":"y\\ny\\ny\\ny\\ny\\n","truncated":true}', '{}', '9', '{}', '-32002', '-32602', '-32601',
+		]);
 	});
 
 	test('secrets are in no event, also in pieces', async () => {
@@ -230,6 +341,7 @@ command = ["no-such-agent"]
 		for (const [agent, instruction, wanted] of [
 			['fake', 'wait', 'begun and done\n'],
 			['cloche-agent', 'go', 'a line of words that takes its time\n'],
+			['fake', 'lasting', 'begun slept0x\n'],
 		]) {
 			const { id } = await run(cloche, { instruction, agent, model: 'steady' }, {});
 			await until(async () => (await updates(cloche, id)).length > 0, 'it speaks');
@@ -250,9 +362,21 @@ command = ["no-such-agent"]
 		for (const [body, status, pattern] of [
 			[{ agent: 'nobody' }, 400, /'agent' is one of: shell, cloche-agent, pi/],
 			[{ agent: 'shell', permissions: 'deny' }, 400, /asks for none/],
-			[{ agent: 'fake', permissions: 'maybe' }, 400, /allow or deny/],
+			[{ agent: 'fake', permissions: 'maybe' }, 400, /allow, deny or ask/],
 			[{ agent: 'fake', model: 'a"b' }, 400, /'model' is/],
-			[{ agent: 'fake', skills: ['x'] }, 501, /does not pass it on/],
+			[{ agent: 'pi', mcpServers: {} }, 400, /'pi' takes none/],
+			[{ agent: 'gemini', reasoningEffort: 'low' }, 400, /'gemini' cannot be told/],
+			[{ agent: 'offline', reasoningEffort: 'low' }, 400, /'offline' cannot be told/],
+			[{ agent: 'fake', reasoningEffort: 'much' }, 400, /minimal, low, medium or high/],
+			[{ agent: 'fake', mcpServers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`s${i}`, { command: 'x' }])) }, 400, /at most 20/],
+			[{ agent: 'fake', mcpServers: { 'a b': { url: 'http://x' } } }, 400, /a name is at most/],
+			[{ agent: 'fake', mcpServers: { a: {} } }, 400, /give 'url' or 'command'/],
+			[{ agent: 'fake', mcpServers: { a: { url: 'ftp://x' } } }, 400, /http:\/\/ or https/],
+			[{ agent: 'fake', mcpServers: { a: { url: 'http://u:p@x' } } }, 400, /readable inside/],
+			[{ agent: 'fake', mcpServers: { a: { url: 'http://x', headers: { AUTHORIZATION: 'Bearer x' } } } }, 400, /AUTHORIZATION would be readable inside/],
+			[{ agent: 'fake', mcpServers: { a: { command: 'x', args: [1] } } }, 400, /'args' is a list of texts/],
+			[{ agent: 'fake', mcpServers: { a: { command: 'x', cwd: '/' } } }, 400, /no member 'cwd'/],
+			[{ agent: 'fake', skills: ['x'] }, 400, /no skill 'x'/],
 			[{ agent: 'fake', mode: 'interactive' }, 400, /'mode'/],
 		]) {
 			const answer = await cloche.api('POST', '/tasks/run', { instruction: 'x', ...body });
@@ -261,12 +385,29 @@ command = ["no-such-agent"]
 		}
 	});
 
+	test('one is told how hard to think, and which servers of MCP there are', async () => {
+		const mcpServers = { here: { command: 'node', args: ['s.js'], env: { A: 'b' } }, there: { url: 'http://search.cloche.internal/mcp', headers: { 'X-Part': '1' } } };
+		const task = await run(cloche, { instruction: 'servers', agent: 'fake', mcpServers, reasoningEffort: 'high' });
+		const [, list, level] = /^(.*\])(\w+)\n$/.exec(task.stdout);
+		assert.deepEqual(JSON.parse(list), [
+			{ args: ['s.js'], command: 'node', env: [{ name: 'A', value: 'b' }], name: 'here' },
+			{ headers: [{ name: 'X-Part', value: '1' }], name: 'there', type: 'http', url: 'http://search.cloche.internal/mcp' },
+		]);
+		assert.equal(level, 'high');
+		const silent = await run(cloche, { instruction: 'servers', agent: 'offline', mcpServers: { there: { url: 'http://x/' } } });
+		assert.deepEqual([silent.status, silent.endReason], ['failed', 'agent_error']);
+		assert.match(silent.run.detail, /cannot reach the MCP server 'there'/);
+		const { id } = await run(cloche, { instruction: 'go', agent: 'cloche-agent', reasoningEffort: 'low', model: 'talk' });
+		assert.ok(id);
+		assert.equal((await model.log()).at(-1).body.reasoning_effort, 'low');
+	});
+
 	test('one is installed from a folder, renewed, and used', async () => {
 		const before = await cloche.json(['agent', 'list']);
 		assert.deepEqual(before.map((agent) => [agent.name, agent.installed]).slice(0, 3), [['shell', true], ['cloche-agent', true], ['pi', false]]);
-		const none = await cloche.cli(['agent', 'install', 'pi']);
+		const none = await cloche.cli(['agent', 'install', 'fake']);
 		assert.equal(none.code, 64);
-		assert.match(none.stderr, /npm install --prefix DIR .*pi-acp@/);
+		assert.match(none.stderr, /give its npm install with --from DIR/);
 		const folder = path.join(cloche.folder, 'pi');
 		const bin = path.join(folder, 'node_modules/.bin');
 		fs.mkdirSync(bin, { recursive: true });
@@ -282,6 +423,24 @@ command = ["no-such-agent"]
 		assert.deepEqual([pi.installed, pi.image], [true, 'agent-pi']);
 		assert.equal(await cloche.ok(['agent', 'test', 'shell']), 'ready\n');
 		assert.equal((await cloche.cli(['agent', 'install', 'shell', '--from', folder])).code, 64);
+	});
+
+	test('one is installed by npm in a sandbox, and renewed', async () => {
+		for (const word of ['first', 'second']) {
+			packages.word = word;
+			const made = await cloche.cli(['agent', 'install', 'opencode']);
+			assert.deepEqual([made.code, made.stdout], [0, 'agent-opencode\n'], made.stderr);
+			assert.match(made.stderr, /installing opencode-ai@1\.18\.33 in sandbox sb_/);
+			const task = await run(cloche, { instruction: 'chat', agent: 'opencode' });
+			assert.deepEqual([task.status, task.stdout], ['completed', `opencode acp ${word}\n`], JSON.stringify(task.run));
+			await until(async () => (await cloche.get('GET', '/sandboxes?limit=1000')).items.length === 0, 'its sandbox is gone', 30000);
+		}
+		const [agent] = (await cloche.json(['agent', 'list'])).filter((row) => row.name === 'opencode');
+		assert.deepEqual([agent.installed, agent.image], [true, 'agent-opencode']);
+		const none = await cloche.cli(['agent', 'install', 'codex', '--network', 'none']);
+		assert.equal(none.code, 64);
+		assert.match(none.stderr, /npm could not install @zed-industries\/codex-acp@/);
+		assert.equal((await cloche.json(['agent', 'list'])).find((row) => row.name === 'codex').installed, false);
 	});
 
 	test('the key of the provider is nowhere inside', async () => {

@@ -123,6 +123,12 @@ describe('audit', () => {
 	});
 });
 
+const sqlite = async (file, sql) => {
+	const script = 'import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\ndb.executescript(sys.argv[2])\ndb.commit()\ndb.close()\n';
+	const result = await run('python3', ['-c', script, file, sql]);
+	assert.equal(result.code, 0, result.stderr);
+};
+
 describe('a record that was tampered with', () => {
 	const changes = {
 		edited: "UPDATE audit SET actor_name = 'nobody' WHERE seq = 3",
@@ -130,12 +136,6 @@ describe('a record that was tampered with', () => {
 		'removed at the end': 'DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)',
 		reordered: 'UPDATE audit SET seq = -1 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE seq = 4; UPDATE audit SET seq = 4 WHERE seq = -1',
 	};
-	const sqlite = async (file, sql) => {
-		const script = 'import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\ndb.executescript(sys.argv[2])\ndb.commit()\ndb.close()\n';
-		const result = await run('python3', ['-c', script, file, sql]);
-		assert.equal(result.code, 0, result.stderr);
-	};
-
 	for (const [name, sql] of Object.entries(changes))
 		test(`is found: ${name}`, async () => {
 			const daemon = await Daemon.start();
@@ -153,4 +153,52 @@ describe('a record that was tampered with', () => {
 				await daemon.stop();
 			}
 		});
+});
+
+describe('a record of which the old rows go', () => {
+	const keeping = '[sandboxes.default]\npool = 0\n[audit]\nkeep = "1s"\n';
+
+	test('still proves the rest, and says what went', async () => {
+		const daemon = await Daemon.start();
+		try {
+			for (let i = 0; i < 6; i++) await daemon.key({ name: `k${i}` });
+			const before = await daemon.get('GET', '/audit/verify');
+			assert.equal(before.pruned, 0);
+			daemon.child.kill('SIGTERM');
+			await daemon.ended;
+			daemon.configure(keeping);
+			await daemon.serve();
+			const check = await until(async () => {
+				const now = await daemon.get('GET', '/audit/verify');
+				return now.pruned >= before.rows && now;
+			}, 'old rows to go', 30000);
+			assert.equal(check.ok, true, JSON.stringify(check));
+			const { items } = await daemon.get('GET', '/audit');
+			assert.ok(items.every(({ seq }) => seq > before.rows));
+			const lines = (await daemon.ok(['audit', 'export'])).trimEnd().split('\n').map((line) => JSON.parse(line));
+			assert.ok(lines[0].pruned.rows >= before.rows, 'the export says where it begins');
+			assert.match((await daemon.ok(['audit', 'verify'])), /pruned: +\d/);
+			const late = await daemon.cli(['audit', 'verify', '--expect', `${before.rows}:${before.hash}`]);
+			assert.match(late.stderr, /removed by \[audit\] keep/);
+		} finally {
+			await daemon.stop();
+		}
+	});
+
+	test('begins nowhere else than it was cut', async () => {
+		const daemon = await Daemon.start();
+		try {
+			for (let i = 0; i < 6; i++) await daemon.key({ name: `k${i}` });
+			assert.equal((await daemon.get('GET', '/audit/verify')).ok, true);
+			daemon.child.kill('SIGTERM');
+			await daemon.ended;
+			await sqlite(`${daemon.state}/store/cloche.db`, "INSERT INTO audit_anchor SELECT 1, seq, hash, hash FROM audit WHERE seq = 3; DELETE FROM audit WHERE seq <= 3");
+			await daemon.serve();
+			const check = await daemon.get('GET', '/audit/verify');
+			assert.equal(check.ok, false);
+			assert.match(check.bad.what, /where the record begins/);
+		} finally {
+			await daemon.stop();
+		}
+	});
 });

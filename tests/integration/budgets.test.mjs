@@ -25,7 +25,7 @@ async function family(cloche, options) {
 	await until(async () => {
 		all = (await cloche.get('GET', '/tasks?state=running')).items.filter((one) => one.run.id === top.run?.id || one.run.chain.length > 0 || one.id === top.id);
 		return all.filter((one) => one.run.step === 'wait').length === 3;
-	}, 'three of them wait', 20000);
+	}, 'three of them wait', 60000);
 	return { top: all.find((one) => one.id === top.id), below: all.filter((one) => one.id !== top.id) };
 }
 
@@ -119,7 +119,7 @@ describe('a run started from inside another', () => {
 		const other = await cloche.create();
 		const top = await run(cloche, 'id=$(cloche sandbox create -q 2>/dev/null || cloche sandbox create); cloche sandbox exec $id -- echo in; cloche sandbox list -q | wc -l');
 		assert.equal(top.stdout, 'in\n2\n', top.stderr);
-		await until(async () => (await cloche.get('GET', '/sandboxes')).items.length === 1, 'only the other is left');
+		await until(async () => (await cloche.get('GET', '/sandboxes')).items.length === 1, 'only the other is left', 60000);
 		await cloche.api('DELETE', `/sandboxes/${other.id}?force=true`);
 	});
 });
@@ -211,7 +211,7 @@ function cgroupFiles(sandbox, name) {
 }
 
 describe('a receipt', () => {
-	const cloche = withDaemon({ before, after }, { config: CONFIG });
+	const cloche = withDaemon({ before, after }, { config: CONFIG, listen: '127.0.0.1:0' });
 
 	test('says what the kernel counted', async (t) => {
 		const { id } = await run(cloche, 'end=$(($(date +%s)+3)); while [ $(date +%s) -lt $end ]; do :; done; dd if=/dev/zero of=file bs=1M count=8 2>/dev/null; sleep 3', {});
@@ -236,5 +236,54 @@ describe('a receipt', () => {
 		assert.match(String(cost), /^0\.0\d{1,5}$/);
 		const stored = (await cloche.get('GET', `/tasks/${id}/events?limit=100`)).items.at(-1);
 		assert.equal(stored.data.cost, cost);
+	});
+
+	test('has the memory the kernel counted, integrated over time', async (t) => {
+		const { id } = await run(cloche, 'dd if=/dev/zero of=file bs=1M count=32 2>/dev/null; (head -c 96m /dev/zero; sleep 7) | tail -c 96m > /dev/null', {});
+		let box;
+		await until(async () => (box = (await task(cloche, id)).run.sandbox), 'it has a sandbox');
+		const [file] = [...cgroupFiles(box, 'memory.usage_in_bytes'), ...cgroupFiles(box, 'memory.current')];
+		if (!file) return t.skip('no cgroup of it is to be seen from here');
+		let [sum, before, at] = [0, 0, performance.now()];
+		const timer = setInterval(() => {
+			try {
+				const [now, bytes] = [performance.now(), Number(fs.readFileSync(file, 'utf8'))];
+				sum += (((bytes + before) / 2) * (now - at)) / 1000;
+				[before, at] = [bytes, now];
+			} catch {} // it is gone
+		}, 50);
+		await until(async () => (await task(cloche, id)).completedAt, 'it is over', 60000);
+		clearInterval(timer);
+		const { usage } = (await task(cloche, id)).run;
+		t.diagnostic(`${usage.memoryByteSeconds} of ${Math.round(sum)} byte-seconds, ratio ${(usage.memoryByteSeconds / sum).toFixed(4)}`);
+		assert.ok(sum > 300e6, `${sum}`);
+		assert.ok(Math.abs(usage.diskBytes - 32 * 2 ** 20) <= 0.05 * 32 * 2 ** 20, `${usage.diskBytes}`);
+		assert.ok(Math.abs(usage.memoryByteSeconds - sum) <= 0.05 * sum, `${usage.memoryByteSeconds} is not ${sum}`);
+	});
+
+	test('is what usage adds up, by whatever', async () => {
+		const { id: key, secret } = await cloche.key({ name: 'payer' });
+		const payer = await cloche.as(secret);
+		const start = (instruction) => payer.expect(200, 'POST', '/tasks/run', { instruction }, WAIT);
+		await start('true');
+		await start("cloche task run --wait 'echo below'");
+		const { items } = await cloche.get('GET', '/tasks?limit=100');
+		const receipts = items.map((one) => one.run);
+		const sum = (runs, of) => runs.reduce((total, one) => total + of(one), 0);
+		const table = async (by) => {
+			const [head, ...rows] = (await cloche.ok(['usage', '--by', by, '--csv'])).trim().split('\n').map((line) => line.split(','));
+			return rows.map((row) => Object.fromEntries(head.map((name, i) => [name, name === 'key' ? row[i] : Number(row[i])])));
+		};
+		for (const by of ['task', 'agent', 'key', 'team', 'day']) {
+			const rows = await table(by);
+			assert.equal(sum(rows, (row) => row.runs), receipts.length, by);
+			assert.equal(Math.round(sum(rows, (row) => row.cost * 1e6)), Math.round(sum(receipts, (one) => one.cost * 1e6)), by);
+			assert.ok(Math.abs(sum(rows, (row) => row.cpuSeconds) - sum(receipts, (one) => one.usage.cpuSeconds)) < 1e-4, by);
+			assert.equal(sum(rows, (row) => row.memoryByteSeconds), sum(receipts, (one) => one.usage.memoryByteSeconds), by);
+			assert.equal(sum(rows, (row) => row.networkBytes), sum(receipts, (one) => one.usage.netSentBytes + one.usage.netReceivedBytes), by);
+		}
+		assert.equal((await table('key')).find((row) => row.key === key).runs, 3, 'a child is its parent’s key’s');
+		const one = (await table('task')).find((row) => row.key === items[0].id);
+		assert.equal(one.cost, items[0].run.cost);
 	});
 });

@@ -22,7 +22,7 @@ describe('documents', () => {
 	test('every command shown exists, with its options', () => {
 		const words = [...read('src/cli/commands.def').matchAll(/^(?:COMMAND|ALIAS)\("([^"]+)"/gm)].map((match) => match[1]);
 		const sources = fs.readdirSync(path.join(repo, 'src/cli')).map((name) => read(`src/cli/${name}`)).join('\n');
-		const options = new Set([...sources.matchAll(/[{(]"([a-z-]+)",\s+(?:'(\w)'|0),/g)].flatMap((match) => [`--${match[1]}`, match[2] && `-${match[2]}`]));
+		const options = new Set([...sources.matchAll(/[{(]"([a-z-]+)",[\s\\]+(?:'(\w)'|0),/g)].flatMap((match) => [`--${match[1]}`, match[2] && `-${match[2]}`]));
 		for (const name of documents)
 			for (const [block] of read(name).matchAll(/```console\n[^]*?```/g))
 				for (const [, line] of block.matchAll(/(?:^\$ (?:.*\| )?|\$\()(?:sudo )?cloche ([^\n#|)]*)/gm)) {

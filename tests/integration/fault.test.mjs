@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { fullDisk, noDescriptors, pause } from '../fault/conditions.mjs';
+import { clockSteps, fullDisk, noDescriptors, pause } from '../fault/conditions.mjs';
 import { random } from '../fault/lib.mjs';
 import { crashes, refusals, Report } from '../fault/loops.mjs';
 import { model } from '../fault/model.mjs';
@@ -28,5 +28,7 @@ describe('faults, a slice', { concurrency: false }, () => {
 	slice('no space, and space again', fullDisk);
 	slice('no descriptors, and some again', noDescriptors, { rooms: [2], roles: ['cloched', 'cloche:broker'] });
 	slice('a daemon stands still', pause, { seconds: 2 });
+	slice('the clock is set', clockSteps, { steps: [86400] });
+	slice('a process is killed at a step of a task', crashes, { slice: 1, few: 4, of: 'task' });
 	slice('random verbs against a model', model, { steps: 250, killEvery: 100 });
 });

@@ -70,6 +70,14 @@ PATCH /environments/{environment}: environments:write
 DELETE /environments/{environment}: environments:write
 PUT /environments/{environment}/variables/{variable}: environments:write
 DELETE /environments/{environment}/variables/{variable}: environments:write
+GET /skills: agents:read
+POST /skills: agents:write
+GET /skills/{skill}: agents:read
+DELETE /skills/{skill}: agents:write
+GET /commands: known
+GET /commands/{noun}/{verb}: known
+POST /commands/{noun}/{verb}: known
+POST /commands/reload: profiles:write operator
 GET /approvals: approvals:read
 POST /approvals/{approval}: approvals:write
 POST /tasks/run: tasks:write
@@ -88,6 +96,15 @@ GET /tasks/{task}/artifacts: tasks:read
 POST /tasks/{task}/artifacts: tasks:write
 GET /tasks/{task}/artifacts/{artifact}: tasks:read
 DELETE /tasks/{task}/artifacts/{artifact}: tasks:write
+POST /sessions: sessions:write
+GET /sessions: sessions:read
+GET /sessions/{session}: sessions:read
+POST /sessions/{session}/turns: sessions:write
+GET /sessions/{session}/turns: sessions:read
+GET /sessions/{session}/turns/{turn}: sessions:read
+POST /sessions/{session}/turns/{turn}/cancel: sessions:write
+POST /sessions/{session}/end: sessions:write
+GET /sessions/{session}/events: sessions:read
 GET /usage: obs:read
 GET /budgets: budgets:read
 PUT /budgets/{kind}/{subject}: budgets:write
@@ -101,6 +118,9 @@ POST /webhooks/{webhook}/test: webhooks:write
 GET /webhooks/{webhook}/deliveries: webhooks:read
 POST /webhooks/{webhook}/deliveries/{delivery}/redeliver: webhooks:write
 POST /llm: llm_gateway:read
+GET /forges: repositories:read
+POST /forges/{forge}/test: secrets:write
+PUT /forges/{forge}/secret: secrets:write operator
 GET /providers: secrets:read
 POST /providers: secrets:write
 GET /providers/{provider}: secrets:read
@@ -149,6 +169,8 @@ const BODIES = {
 	VariableRequest: { value: 'x' },
 	RunStartRequest: {},
 	TaskStopRequest: {},
+	TurnRequest: { prompt: 'x' },
+	SessionEndRequest: {},
 	TaskOutputRequest: { output: {} },
 	BudgetRequest: { amount: 1 },
 };
@@ -158,9 +180,9 @@ const routes = ROUTES.trim().split('\n').map((line) => {
 	return { method, route, scope, operator: Boolean(operator), name: `${method} ${route}` };
 });
 
-const reads = ['sandboxes', 'logs', 'images', 'profiles', 'environments', 'workspaces', 'tasks', 'sessions', 'agents', 'approvals', 'secrets', 'webhooks', 'obs', 'keys', 'teams', 'budgets'].map((object) => `${object}:read`);
+const reads = ['sandboxes', 'logs', 'images', 'profiles', 'environments', 'workspaces', 'tasks', 'sessions', 'agents', 'approvals', 'secrets', 'webhooks', 'obs', 'keys', 'teams', 'budgets', 'repositories'].map((object) => `${object}:read`);
 const viewer = [...reads, 'keys:write'];
-const member = [...viewer, 'llm_gateway:read', ...['sandboxes', 'images', 'environments', 'workspaces', 'tasks', 'sessions', 'approvals', 'secrets', 'webhooks'].map((object) => `${object}:write`)];
+const member = [...viewer, 'llm_gateway:read', ...['sandboxes', 'images', 'environments', 'workspaces', 'tasks', 'sessions', 'approvals', 'secrets', 'webhooks', 'repositories'].map((object) => `${object}:write`)];
 const admin = [...member, 'audit:read', 'profiles:write', 'agents:write', 'teams:write', 'budgets:write'];
 const ROLES = {
 	viewer: { scopes: viewer },
@@ -175,7 +197,7 @@ describe('every route and every caller', () => {
 	const cloche = withDaemon({ before, after }, { listen: '127.0.0.1:0', config: '[sandboxes.default]\npool = 0\n[server]\nrate_limit = 0\n' });
 	const callers = {};
 	let document, nobody, stranger;
-	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', service: 'nosuch', provider: 'nosuch', port: '8080', approval: 'ap_00000000000000000000' };
+	const objects = { exec: 'ex_00000000000000000000', image: 'nosuch', environment: 'nosuch', variable: 'NAME', profile: 'default', key: 'ky_00000000000000000000', team: 'ours', member: 'somebody', trusted: 'nosuch', sandbox: 'sb_00000000000000000000', task: 'ta_00000000000000000000', run: 'ru_00000000000000000000', artifact: 'af_00000000000000000000', webhook: 'wh_00000000000000000000', delivery: 'msg_00000000000000000000', service: 'nosuch', provider: 'nosuch', forge: 'nosuch', port: '8080', approval: 'ap_00000000000000000000', skill: 'nosuch', noun: 'nosuch', verb: 'nosuch' };
 	const fill = (route, more = {}) => route.replace(/\{(\w+)\}/g, (_, name) => ({ ...objects, ...more })[name]);
 	const operation = ({ method, route }) => document.paths[route.startsWith('//') ? route.slice(1) : `/api/v1${route}`]?.[method.toLowerCase()];
 
@@ -238,10 +260,11 @@ describe('every route and every caller', () => {
 			environment: (await admin.expect(201, 'POST', '/environments', { name: 'hidden', visibility: 'private' })).id,
 			key: (await admin.expect(200, 'GET', '/me')).credential,
 			task: (await admin.expect(201, 'POST', '/tasks', { instruction: 'true', start: false })).task.id,
+			session: (await admin.expect(201, 'POST', '/sessions', { agent: 'cloche-agent' })).session.id,
 			webhook: (await admin.expect(201, 'POST', '/webhooks', { url: 'https://example.org/', events: ['task.*'] })).id,
 		};
-		const absent = { ...objects, environment: 'en_00000000000000000000', task: made.task.replace(/_.*/, '_00000000000000000000') };
-		const hiddenFrom = { sandbox: [stranger, member], environment: [stranger, member], key: [stranger, member], task: [stranger], webhook: [stranger] };
+		const absent = { ...objects, environment: 'en_00000000000000000000', task: made.task.replace(/_.*/, '_00000000000000000000'), session: 'ses_00000000000000000000' };
+		const hiddenFrom = { sandbox: [stranger, member], environment: [stranger, member], key: [stranger, member], task: [stranger], session: [stranger], webhook: [stranger] };
 		let asked = 0;
 		for (const route of routes) {
 			const kind = Object.keys(made).find((name) => route.route.includes(`{${name}}`));
@@ -263,6 +286,7 @@ describe('every route and every caller', () => {
 		}
 		assert.ok(asked > 80);
 		assert.equal((await admin.expect(200, 'GET', `/sandboxes/${made.sandbox}`)).state, 'running', 'and nothing happened to it');
+		await admin.expect(200, 'POST', `/sessions/${made.session}/end`, {});
 		await admin.expect(204, 'DELETE', `/sandboxes/${made.sandbox}?force=1`);
 		await admin.expect(204, 'DELETE', `/environments/${made.environment}`);
 	});

@@ -121,7 +121,7 @@ describe('MCP', () => {
 
 	test('who may not write sees no tool that writes; nobody gets around it', async () => {
 		const all = (await (await Client.open(tcp, { headers: bearer(key) })).tools()).map((tool) => tool.name);
-		assert.ok(['runTask', 'getTask', 'waitTask', 'stopTask', 'sandboxExec', 'readFile', 'writeFile', 'listEnvironments', 'usage'].every((name) => all.includes(name)));
+		assert.ok(['runTask', 'getTask', 'waitTask', 'stopTask', 'startSession', 'sendTurn', 'endSession', 'sandboxExec', 'readFile', 'writeFile', 'listEnvironments', 'usage'].every((name) => all.includes(name)));
 		const reader = await Client.open(tcp, { headers: bearer((await cloche.key({ name: 'reader', scopes: 'read_only' })).secret) });
 		const seen = await reader.tools();
 		assert.ok(seen.length > 5 && seen.every((tool) => tool.annotations.readOnlyHint));
@@ -340,8 +340,8 @@ cloche mcp < /tmp/in`;
 		assert.equal(JSON.parse(url.stdout).result.serverInfo.name, 'cloche');
 	});
 
-	test('the official conformance suite', async () => {
-		// It cannot present a key, so somebody in between does.
+	/** For clients that cannot present a key: somebody in between does. */
+	const withProxy = async (use) => {
 		const proxy = http.createServer((request, response) => {
 			const inner = http.request({ ...tcp, method: request.method, path: request.url, headers: { ...request.headers, ...bearer(key) } }, (answer) => {
 				response.writeHead(answer.statusCode, answer.headers);
@@ -353,13 +353,33 @@ cloche mcp < /tmp/in`;
 		});
 		proxy.listen(0, '127.0.0.1');
 		await once(proxy, 'listening');
-		const out = fs.mkdtempSync(path.join(cloche.folder, 'conformance-'));
-		const program = path.join(HERE, '../node_modules/.bin/conformance');
-		const result = await runProgram(program, ['server', '--url', `http://127.0.0.1:${proxy.address().port}/mcp`, '--expected-failures', path.join(HERE, 'mcp-baseline.yml'), '-o', out], { cwd: out, ms: 120000 });
-		proxy.closeAllConnections();
-		proxy.close();
-		assert.equal(result.code, 0, result.stdout + result.stderr);
-		for (const scenario of ['server-initialize', 'ping', 'tools-list', 'server-sse-multiple-streams', 'dns-rebinding-protection'])
-			assert.match(result.stdout, new RegExp(`✓ ${scenario}: `));
-	});
+		try {
+			await use(`http://127.0.0.1:${proxy.address().port}/mcp`);
+		} finally {
+			proxy.closeAllConnections();
+			proxy.close();
+		}
+	};
+	const program = (name) => path.join(HERE, '../node_modules/.bin', name);
+
+	test('the official conformance suite', () =>
+		withProxy(async (url) => {
+			const out = fs.mkdtempSync(path.join(cloche.folder, 'conformance-'));
+			const result = await runProgram(program('conformance'), ['server', '--url', url, '--expected-failures', path.join(HERE, 'mcp-baseline.yml'), '-o', out], { cwd: out, ms: 120000 });
+			assert.equal(result.code, 0, result.stdout + result.stderr);
+			for (const scenario of ['server-initialize', 'ping', 'tools-list', 'server-sse-multiple-streams', 'dns-rebinding-protection'])
+				assert.match(result.stdout, new RegExp(`✓ ${scenario}: `));
+		}));
+
+	test('the official inspector', () =>
+		withProxy(async (url) => {
+			const inspect = async (...args) => {
+				const result = await runProgram(program('mcp-inspector'), ['--cli', url, ...args], { ms: 60000 });
+				assert.equal(result.code, 0, result.stdout + result.stderr);
+				return JSON.parse(result.stdout);
+			};
+			assert.ok((await inspect('--method', 'tools/list')).tools.some(({ name }) => name === 'runTask'));
+			const ran = await inspect('--method', 'tools/call', '--tool-name', 'runTask', '--tool-arg', 'instruction=echo inspected', '--tool-arg', 'waitSeconds=30');
+			assert.equal(ran.structuredContent.task.stdout, 'inspected\n');
+		}));
 });

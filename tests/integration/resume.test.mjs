@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 
 import { isAlive, sleep, until, withDaemon } from './lib.mjs';
 
-const CONFIG = '[sandboxes.default]\npool = 2\n[server]\nlisten = "none"\n[tasks]\nresume_most = 3\n';
+const CONFIG = '[sandboxes.default]\npool = 2\n[sandboxes.memory]\ndisk_backend = "tmpfs"\n[sandboxes.asroot]\nuser = "root"\n[server]\nlisten = "none"\n[tasks]\nresume_most = 3\n';
 const WAIT = { headers: { Prefer: 'wait=60' } };
 
 async function run(cloche, body, options = WAIT) {
@@ -113,6 +113,35 @@ describe('the files of a run', () => {
 		await until(async () => (await cloche.api('GET', `/sandboxes/${made[0].run.sandbox}`)).status === 404, 'and its sandbox');
 	});
 
+	test('are kept when only what every sandbox has was changed', async () => {
+		for (const script of ['echo "10.9.8.7 other" >> /etc/hosts', 'chmod 750 /etc', 'rm /etc/resolv.conf; touch /etc/resolv.conf']) {
+			const first = await run(cloche, { instruction: script, profile: 'asroot' });
+			assert.ok(first.run.resume, `${script}: ${JSON.stringify(first.run)}`);
+		}
+		const first = await run(cloche, { instruction: 'echo "10.9.8.7 other" >> /etc/hosts', profile: 'asroot' });
+		const next = await run(cloche, { instruction: 'id -u; stat -c %u /etc/hosts', resumeFrom: first.id });
+		assert.equal(next.stdout, '0\n0\n', JSON.stringify(next.run));
+	});
+
+	test('are kept in memory, where disks are', async () => {
+		const first = await run(cloche, { instruction: 'echo one > f; (sleep 300; echo late > f) &', profile: 'memory' });
+		assert.equal(first.endReason, 'finished', JSON.stringify(first.run));
+		assert.ok(first.run.resume, JSON.stringify(first.run));
+		assert.ok(!(await boxes(cloche)).some((box) => box.id === first.run.sandbox), 'no list has it');
+		const second = await run(cloche, { instruction: 'cat f; pgrep sleep; echo two > f', resumeFrom: first.id });
+		assert.equal(second.stdout, 'one\n', `what it left running is gone: ${JSON.stringify(second.run)}`);
+		const old = cloche.daemonProcess();
+		process.kill(old.pid, 'SIGKILL');
+		await until(() => !isAlive(old), 'it is gone');
+		const third = await run(cloche, { instruction: 'cat f; echo three > f', resumeFrom: second.id });
+		assert.equal(third.stdout, 'two\n', JSON.stringify(third.run));
+		// Without its processes nothing is there, and that is said.
+		await cloche.get('POST', `/sandboxes/${third.run.sandbox}/stop`, { graceMs: 0 });
+		const last = await run(cloche, { instruction: 'cat f', resumeFrom: third.id });
+		assert.equal(last.endReason, 'start_failed');
+		assert.match(last.run.detail, /in memory/);
+	});
+
 	test('belong to who made them, and to their sandbox', async () => {
 		const first = await run(cloche, { instruction: counting, limits: { memory: '256M' } });
 		await refused(cloche, '/tasks/run', { instruction: 'true', resumeFrom: first.id, limits: { memory: '512M' } }, 400, /another 'limits'/);
@@ -206,6 +235,6 @@ describe('artifacts', () => {
 		process.kill(old.pid, 'SIGKILL'); // the next one looks at once, not in a minute
 		await until(async () => (await cloche.get('GET', `/tasks/${task.id}/artifacts`)).items.length === 0, 'it is gone');
 		assert.equal((await cloche.api('GET', `/tasks/${task.id}/artifacts/${made.id}`)).status, 404);
-		assert.ok(!readdirSync(cloche.state, { recursive: true }).some((name) => String(name).includes(made.id)));
+		assert.deepEqual(readdirSync(join(cloche.state, 'store', 'runs'), { recursive: true }).filter((name) => String(name).includes(made.id)), []);
 	});
 });

@@ -275,6 +275,25 @@ visibility = "private"
 		assert.doesNotMatch(JSON.stringify(items), /topsecretbody|inquery/);
 	});
 
+	test('a service has a meter, which outlives the daemon', async () => {
+		const meter = async () => (await daemon.get('GET', '/services/main')).meter;
+		const before = await meter();
+		for (let i = 0; i < 2; i++) await curl(`-X POST --data thirteenbytes 'http://main.cloche.internal/v1/metered'`);
+		await curl(`-H 'X-Key: cloche_placeholder_other' 'http://main.cloche.internal/v1/metered'`);
+		const after = await until(async () => {
+			const now = await meter();
+			return now.calls === before.calls + 3 && now;
+		}, 'three more calls');
+		assert.equal(after.denied, before.denied + 1);
+		assert.equal(after.sentBytes, before.sentBytes + 26);
+		assert.ok(after.receivedBytes > before.receivedBytes && Date.parse(after.lastUsedAt) > Date.now() - 60000);
+		process.kill(daemon.daemonProcess().pid, 'SIGKILL');
+		await until(async () => (await daemon.api('GET', '/health').catch(() => ({}))).status === 200, 'the daemon is back', 30000);
+		assert.deepEqual(await meter(), after);
+		assert.match(await daemon.ok(['service', 'show', 'main']), new RegExp(`used: +${after.calls} calls, ${after.denied} denied, `));
+		assert.match(await daemon.ok(['service', 'list']), /CALLS/);
+	});
+
 	test('the secret is found nowhere', async () => {
 		const inside = await daemon.exec(box, `grep -rlaF -e '${SECRET.slice(0, 20)}' /tmp /workspace /home /etc /run /var 2>/dev/null; cat /proc/*/environ 2>/dev/null | grep -aF '${SECRET.slice(0, 20)}'; true`, { user: 'root' });
 		// the command line of this very search is not a finding

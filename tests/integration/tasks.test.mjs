@@ -271,7 +271,6 @@ describe('a task', () => {
 		await refused(cloche, { timeout: 600001 }, 400, /600000/);
 		await refused(cloche, { timeout: 1 }, 400, /100/);
 		await refused(cloche, { agent: 'none' }, 400, /shell/);
-		await refused(cloche, { mode: 'interactive' }, 400, /shell/);
 		await refused(cloche, { mode: 'other' }, 400, /background/);
 		await refused(cloche, { sandboxRuntime: 'posthog' }, 400, /native/);
 		await refused(cloche, { repository: 'a/b' }, 400, /forge/);

@@ -288,19 +288,17 @@ TEST(v1_limits_are_written_where_they_count)
 	check_fake(CG "/memory/cloche/box/work", "memory.memsw.limit_in_bytes", "67108864");
 	check_fake(CG "/memory/cloche/box/work", "memory.kmem.tcp.limit_in_bytes", "16777216");
 	check_fake(CG "/memory/cloche/box", "memory.use_hierarchy", "1");
-	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "");
+	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "335544320");
+	check_fake(CG "/memory/cloche/box", "memory.memsw.limit_in_bytes", "335544320");
 	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_quota_us", "150000");
 	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_period_us", "100000");
-	check_fake(CG "/memory/cloche/box/own", "memory.limit_in_bytes", "268435456");
 	check_fake(CG "/pids/cloche/box/work", "pids.max", "20");
 	check_fake(CG "/pids/cloche/box", "pids.max", "");
 	CHECK_INT(cgroup_clone_fd(&cgroup, CGROUP_WORK), -1);
 	CHECK_INT(cgroup_attach(&cgroup, CGROUP_OWN, 4711), 0);
 	for (size_t i = 0; i < ARRAY_LEN(v1_groups); i++) {
 		char dir[256];
-		bool has_own = strstr(v1_groups[i], "memory") != NULL;
-		(void)snprintf(dir, sizeof(dir), "%s/cloche/box%s", v1_groups[i],
-		               has_own ? "/own" : "");
+		(void)snprintf(dir, sizeof(dir), "%s/cloche/box", v1_groups[i]);
 		check_fake(dir, "cgroup.procs", "4711");
 	}
 	cgroup_done(&cgroup);
@@ -322,7 +320,7 @@ TEST(v1_a_limit_of_zero_is_left_alone)
 	make_v1_box(&layout);
 	CHECK_INT(cgroup_open_part(&layout, "../box", CGROUP_WORK, &cgroup), -EINVAL);
 	CHECK_INT(cgroup_open_part(&layout, "box", CGROUP_WORK, &cgroup), 0);
-	CHECK_INT(cgroup.dir[CGROUP_MEMORY][CGROUP_TOP], -1);
+	CHECK_INT(cgroup.dir[CGROUP_PIDS][CGROUP_TOP], -1);
 	clear_v1_limits();
 	CHECK_INT(cgroup_set_limits(&cgroup, &pids), 0);
 	check_fake(CG "/pids/cloche/box/work", "pids.max", "33");
@@ -331,6 +329,7 @@ TEST(v1_a_limit_of_zero_is_left_alone)
 	clear_v1_limits();
 	CHECK_INT(cgroup_set_limits(&cgroup, &memory), 0);
 	check_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "1048576");
+	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "269484032");
 	check_fake(CG "/pids/cloche/box/work", "pids.max", "");
 	cgroup_done(&cgroup);
 }

@@ -164,7 +164,8 @@ TEST(values_that_make_no_sense)
 	CHECK_STR(parse(P "cwd = \"src\"\n"), "config.toml:2: cwd 'src' is not an absolute path");
 	CHECK_STR(parse(P "\nuser = \"A B\"\n"),
 	          "config.toml:3: user 'A B' is neither a name, nor uid, nor uid:gid");
-	CHECK_STR(parse(P "runtime = \"vm\"\n"), "config.toml:2: runtime 'vm' is not known here");
+	CHECK_STR(parse(P "runtime = \"vm\"\n"),
+	          "config.toml:2: runtime 'vm' is not known here, which has: native");
 	CHECK_STR(parse(P "network = \"Full!\"\n"),
 	          "config.toml:2: network 'Full!' is not the name of an environment");
 	CHECK_STR(parse(P "image = \"\"\n"), "config.toml:2: 'image' is empty or holds a NUL");

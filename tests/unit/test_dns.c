@@ -161,6 +161,13 @@ TEST(aliases_are_followed_and_strangers_are_not)
 	CHECK_INT(dns_parse_answer(message.bytes, message.len, ID, "example.test", DNS_A, &got), 0);
 	CHECK_INT(got.count, 1);
 	CHECK_INT(got.addrs[0].bytes[12], 1);
+	char alias[DNS_NAME_TEXT];
+	CHECK(dns_alias_at(message.bytes, message.len, "example.test", DNS_A, 0, alias));
+	CHECK_STR(alias, "a.cdn.test");
+	CHECK(dns_alias_at(message.bytes, message.len, "example.test", DNS_A, 1, alias));
+	CHECK_STR(alias, "b.cdn.test");
+	CHECK(!dns_alias_at(message.bytes, message.len, "example.test", DNS_A, 2, alias));
+	CHECK(!dns_alias_at(message.bytes, 5, "example.test", DNS_A, 0, alias));
 }
 
 TEST(circles_end)
@@ -171,6 +178,8 @@ TEST(circles_end)
 	put_alias(&message, "b.test", "a.test");
 	CHECK_INT(dns_parse_answer(message.bytes, message.len, ID, "a.test", DNS_A, &got), 0);
 	CHECK_INT(got.count, 0);
+	char alias[DNS_NAME_TEXT];
+	CHECK(!dns_alias_at(message.bytes, message.len, "a.test", DNS_A, 1000, alias));
 	struct message pointers = begin(0x8180, 1, "a.test", DNS_A);
 	put_u16(&pointers, 0xc000 | (unsigned)pointers.len); /* points at itself */
 	put_u16(&pointers, DNS_A);

@@ -181,13 +181,10 @@ static void on_tell(void *ctx, const struct decision *decision)
 	struct fixture *f = ctx;
 	if (f->decision_count < DECISIONS)
 		f->decisions[f->decision_count++] = *decision;
-}
-
-static void on_ask(void *ctx, uint64_t number, const struct decision *decision)
-{
-	struct fixture *f = ctx;
-	f->asked = number;
-	gateway_answer(&f->gateway, number, str_eq(decision->host, "good.test"));
+	if (decision->verdict != DECISION_ASK)
+		return;
+	f->asked = decision->ask;
+	gateway_answer(&f->gateway, decision->ask, str_eq(decision->host, "good.test"));
 }
 
 static bool on_who(void *ctx, uint64_t token, const struct decision *decision)
@@ -210,7 +207,7 @@ static bool setup(struct fixture *f)
 	CHECK_INT(uplink_set_up(&f->uplink), 0);
 	CHECK(f->uplink.is_up);
 	CHECK_INT(loop_new(&f->loop), 0);
-	struct gateway_hooks hooks = {.ctx = f, .tell = on_tell, .ask = on_ask, .who = on_who};
+	struct gateway_hooks hooks = {.ctx = f, .tell = on_tell, .who = on_who};
 	CHECK_INT(gateway_start(&f->gateway, f->loop, &f->uplink, &hooks), 0);
 	dials_take(&f->gateway.dials, sock);
 	return true;

@@ -50,6 +50,18 @@ TEST(known_values_are_found_wherever_they_are_cut)
 	check("", "");
 }
 
+TEST(who_logs_in_is_left_out_of_addresses)
+{
+	check("git clone https://me:hunter2@example.org/x.git",
+	      "git clone https://[REDACTED]@example.org/x.git");
+	check("https://0123456789abcdefghij@example.org/", "https://[REDACTED]@example.org/");
+	check("ssh://git@example.org/x", "ssh://git@example.org/x");
+	check("see http://example.org/a:b@c", "see http://example.org/a:b@c");
+	check("a://b", "a://b");
+	check("GET /x?access_token=0123456789abcdef&y=1", "GET /x?[REDACTED]&y=1");
+	check("Authorization: Bearer 0123456789abcdef.x", "Authorization: [REDACTED].x");
+}
+
 TEST(short_values_are_left_alone)
 {
 	check("short and shorter", "short and shorter");

@@ -104,8 +104,8 @@ TEST(paths)
 
 TEST(choices)
 {
-	CHECK_STR(WITH(runtime, "docker"), "runtime 'docker' is not known here");
-	CHECK_INT(err.code, ERR_UNSUPPORTED);
+	CHECK_STR(WITH(runtime, "docker"), "runtime 'docker' is not known here, which has: native");
+	CHECK_INT(err.code, ERR_INVALID);
 	CHECK_STR(WITH(network, "Full!"), "network 'Full!' is not the name of an environment");
 	CHECK_INT(err.code, ERR_INVALID);
 	CHECK_STR(WITH(disk_backend, "tape"), "disk backend 'tape' is not known here");

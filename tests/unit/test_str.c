@@ -110,6 +110,14 @@ TEST(escape_leaves_text_alone)
 	CHECK_STR(escaped("", 0), "");
 }
 
+TEST(disarm_leaves_quotes_alone)
+{
+	char out[64];
+
+	str_disarm(out, sizeof(out), "no \"x\" in 'a\\b'\n\x1b", 17);
+	CHECK_STR(out, "no \"x\" in 'a\\b'\\n\\x1b");
+}
+
 TEST(escape_disarms_terminals)
 {
 	CHECK_STR(escaped("a\x1b[31m", 6), "a\\x1b[31m");

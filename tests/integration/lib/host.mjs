@@ -102,3 +102,9 @@ export function ordinaryUser(folder) {
 }
 
 export const sha256 = (file) => execFileSync('sha256sum', [file]).toString().split(' ')[0];
+
+/** Regular files below a folder that hold one of the words, sparse ones as well. */
+export function filesWith(folder, words) {
+	const script = path.join(import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname), 'search.py');
+	return execFileSync('python3', [script, folder, ...words], { encoding: 'utf8' }).split('\n').filter(Boolean);
+}

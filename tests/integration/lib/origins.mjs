@@ -117,14 +117,15 @@ function find(name) {
 	return zone[star];
 }
 
-function record(type, ttl, data) {
-	const head = Buffer.alloc(12);
-	head.writeUInt16BE(0xc00c, 0);
-	head.writeUInt16BE(type, 2);
-	head.writeUInt16BE(1, 4);
-	head.writeUInt32BE(ttl, 6);
-	head.writeUInt16BE(data.length, 10);
-	return Buffer.concat([head, data]);
+const wire = (name) => Buffer.concat([...name.split('.').map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label)])), Buffer.from([0])]);
+
+function record(type, ttl, data, owner = Buffer.from([0xc0, 0x0c])) {
+	const head = Buffer.alloc(10);
+	head.writeUInt16BE(type, 0);
+	head.writeUInt16BE(1, 2);
+	head.writeUInt32BE(ttl, 4);
+	head.writeUInt16BE(data.length, 8);
+	return Buffer.concat([owner, head, data]);
 }
 
 function reply(bytes, over) {
@@ -134,6 +135,9 @@ function reply(bytes, over) {
 	const ttl = entry?.ttl ?? 60;
 	const flip = entry?.flip && (entry.asked = (entry.asked ?? 0) + 1) > 1 ? entry.flip : entry?.a;
 	const records = [];
+	// An alias: the records that follow are its own. `raw` (base64) takes the place of all records.
+	if (entry?.cname) records.push(record(5, ttl, wire(entry.cname)), ...[...(find(entry.cname)?.a ?? [])].map((text) => record(1, ttl, Buffer.from(text.split('.').map(Number)), wire(entry.cname))));
+	if (entry?.raw) records.push(Buffer.from(entry.raw, 'base64'));
 	if (type === 1) for (const text of flip ?? []) records.push(record(1, ttl, Buffer.from(text.split('.').map(Number))));
 	if (type === 28) for (const text of entry?.aaaa ?? []) records.push(record(28, ttl, ipv6(text)));
 	if (type === 16 && entry?.txt) records.push(record(16, ttl, Buffer.concat([Buffer.from([entry.txt.length]), Buffer.from(entry.txt)])));
