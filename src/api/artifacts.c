@@ -165,14 +165,12 @@ static int check(const struct call *call, const char **ret_name, const char **re
 	const char *slash = strrchr(name, '/');
 
 	name = slash ? slash + 1 : name;
-	if (!*name || str_eq(name, ".") || str_eq(name, "..") || strlen(name) > NAME_BYTES ||
-	    !str_is_utf8(name, strlen(name)))
+	if (!*name || str_eq(name, ".") || str_eq(name, "..") || strlen(name) > NAME_BYTES)
 		return err_set(err, ERR_INVALID, "'name' is the name of a file, 1 to %d bytes",
 		               NAME_BYTES);
-	for (const char *at = name; *at; at++) {
-		if ((unsigned char)*at < ' ' || *at == 0x7f || *at == '"' || *at == '\\')
-			return err_set(err, ERR_INVALID, "'name' has quotes or control characters");
-	}
+	if (!str_is_plain(name, strlen(name)) || strpbrk(name, "\"\\"))
+		return err_set(err, ERR_INVALID,
+		               "'name' has quotes, control characters or bytes that are no UTF-8");
 	if (length != UINT64_MAX && length > FILE_MOST)
 		return err_set(err, ERR_TOO_LARGE, "an artifact has at most %d bytes", FILE_MOST);
 	*ret_name = name;

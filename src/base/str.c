@@ -191,6 +191,20 @@ static bool is_unsafe(uint32_t code)
 	       code == 0xfeff;
 }
 
+bool str_is_plain(const void *s, size_t len)
+{
+	const uint8_t *at = s;
+	while (len > 0) {
+		uint32_t code = 0;
+		size_t n = utf8_at(at, len, &code);
+		if (n == 0 || is_unsafe(code))
+			return false;
+		at += n;
+		len -= n;
+	}
+	return true;
+}
+
 /* Escapes for both, then those for what stands in quotes. */
 #define NAMED "\nn\tt\rr"
 static const char named_quoted[] = NAMED "\"\"\\\\", named_plain[] = NAMED;

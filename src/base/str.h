@@ -27,6 +27,8 @@ void str_escape(char *out, size_t size, const void *s, size_t len);
 /* The same for whole sentences: quotes and backslashes stay, their foreign parts were escaped. */
 void str_disarm(char *out, size_t size, const void *s, size_t len);
 bool str_is_utf8(const void *s, size_t len);
+/* UTF-8 in which nothing but quotes and backslashes would be escaped: safe on a terminal. */
+bool str_is_plain(const void *s, size_t len);
 /* "1.5 GiB" and "2m 3s" for people. */
 void str_format_bytes(char *out, size_t size, uint64_t bytes);
 void str_format_ms(char *out, size_t size, uint64_t ms);

@@ -32,16 +32,18 @@ static void print_event(const struct cli *cli, const struct events *events, cons
 		return;
 	}
 	auto_free char *shown =
-		json_object_size(data) == 0 ? mem_strdup("") : json_dumps(data, JSON_COMPACT);
-	auto_free char *line =
-		mem_printf("%s  %-18s %-23s ", client_str(event, "time"), client_str(event, "kind"),
-	                   *sandbox == '\0' ? "-" : sandbox);
-	size_t size = strlen(line) + 1;
-	auto_free char *escaped = mem_zalloc(size * 4);
+		json_object_size(data) == 0
+			? mem_strdup("")
+			: json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(OUTPUT_DIGITS));
+	auto_free char *line = mem_printf(
+		"%s  %-18s %-23s %s", client_str(event, "time"), client_str(event, "kind"),
+		*sandbox == '\0' ? "-" : sandbox, shown == NULL ? "" : shown);
+	size_t size = strlen(line) * 4 + 1;
+	auto_free char *safe = mem_zalloc(size);
 
-	str_escape(escaped, size * 4, line, strlen(line));
-	/* JSON text has no control characters left to escape. */
-	(void)printf("%s%s\n", escaped, shown == NULL ? "" : shown);
+	/* JSON text may have DEL, C1 controls and marks that reorder it. */
+	str_disarm(safe, size, line, strlen(line));
+	(void)puts(safe);
 	(void)fflush(stdout);
 }
 

@@ -13,7 +13,8 @@ enum { FACT_WIDTH = 16 };
 
 static void dump(const json_t *json, size_t flags)
 {
-	auto_free char *text = json_dumps(json, flags | JSON_ENCODE_ANY);
+	auto_free char *text =
+		json_dumps(json, flags | JSON_ENCODE_ANY | JSON_REAL_PRECISION(OUTPUT_DIGITS));
 
 	(void)puts(text == NULL ? "null" : text); /* a broken stdout is seen at exit */
 }

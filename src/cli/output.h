@@ -9,7 +9,9 @@
 #include "base/base.h"
 #include "cli/cli.h"
 
-enum { OUTPUT_COLUMNS_MAX = 12 };
+/* Digits of a number with a fraction: with 17, as JSON libraries have it, 5e-6
+ * is 5.0000000000000004e-6. */
+enum { OUTPUT_COLUMNS_MAX = 12, OUTPUT_DIGITS = 15 };
 
 struct output_table {
 	const char *const *titles; /* NULL-terminated, at most OUTPUT_COLUMNS_MAX */

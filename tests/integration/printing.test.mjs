@@ -16,12 +16,14 @@ describe('printing', () => {
 
 	test('names from inside cannot command a terminal', async () => {
 		await cloche.create({ name: 'escape' });
-		await cloche.exec('escape', ['sh', '-c', 'true', '\x1b]0;owned\x07']);
+		await cloche.exec('escape', ['sh', '-c', 'true', '\x1b]0;owned\x07\x7f\u009b2J\u202e']);
 		await cloche.exec('escape', ['python3', '-c', 'open("/workspace/a\\x1b[2Jb", "w"); open("/workspace/\\u202egnp.exe", "w")']);
+		await cloche.exec('escape', ['sh', '-c', 'ln -s /bin/true "$0" && "$0"', '/workspace/\u009b2J\u202e']);
+		await cloche.exec('escape', ['/workspace/\u009b2J\u202e']);
 		const commands = [['sandbox', 'execs', 'escape'], ['sandbox', 'events', 'escape'], ['events'], ['sandbox', 'files', 'ls', 'escape', '/workspace'], ['sandbox', 'files', 'stat', 'escape', '/workspace/a\x1b[2Jb']];
 		for (const args of commands) {
 			const out = await cloche.ok(args);
-			assert.ok(!/[\x00-\x08\x0b-\x1f\x7f]/.test(out), args.join(' '));
+			assert.ok(!/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]/.test(out), args.join(' '));
 		}
 		const missing = await cloche.cli(['sandbox', 'files', 'cat', 'escape', '/workspace/\x1b[31mred']);
 		assert.ok(!missing.stderr.includes('\x1b'), missing.stderr);

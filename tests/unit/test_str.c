@@ -174,6 +174,10 @@ TEST(escape_never_overruns)
 TEST(utf8)
 {
 	CHECK(str_is_utf8("", 0));
+	CHECK(str_is_plain("a \"\\ \xc3\xa9", 7));
+	CHECK(!str_is_plain("\xc2\x9b", 2));
+	CHECK(!str_is_plain("\xe2\x80\xae", 3));
+	CHECK(!str_is_plain("\x80", 1));
 	CHECK(str_is_utf8("a\0b", 3));
 	CHECK(str_is_utf8("\xef\xbf\xbf\xf4\x8f\xbf\xbf", 7));
 	CHECK(!str_is_utf8("\xf8\x88\x80\x80\x80", 5));
