@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
@@ -171,6 +172,58 @@ void output_line(const char *text)
 	auto_free char *shown = escaped(text);
 
 	(void)puts(shown);
+}
+
+/* Length of what may pass as it is at the start of text: a newline, a tab, or a colour, which is
+ * ESC [ and numbers and m. */
+static size_t harmless(const char *text, size_t len)
+{
+	size_t at = 2;
+
+	if (*text == '\n' || *text == '\t')
+		return 1;
+	if (len < 3 || text[0] != '\033' || text[1] != '[')
+		return 0;
+	while (at < len && ((text[at] >= '0' && text[at] <= '9') || text[at] == ';'))
+		at++;
+	return at < len && text[at] == 'm' ? at + 1 : 0;
+}
+
+char *output_disarm(const char *text, size_t len)
+{
+	size_t size = len * 4 + 1, used = 0;
+	char *out = mem_zalloc(size);
+
+	while (len > 0) {
+		size_t n = harmless(text, len);
+
+		memcpy(out + used, text, n);
+		used += n;
+		text += n;
+		len -= n;
+		for (n = 0; n < len && harmless(text + n, len - n) == 0;)
+			n++;
+		str_disarm(out + used, size - used, text, n);
+		used += strlen(out + used);
+		text += n;
+		len -= n;
+	}
+	return out;
+}
+
+void output_text(FILE *to, const json_t *text)
+{
+	const char *bytes = json_string_value(text);
+	size_t len = json_string_length(text);
+
+	if (len > 0 && isatty(fileno(to))) {
+		auto_free char *safe = output_disarm(bytes, len);
+
+		(void)fputs(safe, to);
+	} else if (len > 0) {
+		(void)!fwrite(bytes, 1, len, to);
+	}
+	(void)fflush(to); /* a broken stdout is seen at exit */
 }
 
 void output_hosts(const json_t *hosts)

@@ -38,6 +38,11 @@ void output_fact(const char *name, const char *fmt, ...) PRINTF(2, 3);
 void output_hosts(const json_t *hosts);
 /* Escaped text and a newline. */
 void output_line(const char *text);
+/* What a program or an agent said, a JSON string or NULL. In a pipe the bytes as they are; on a
+ * terminal lines and colours, and nothing else that a terminal would act on. */
+void output_text(FILE *to, const json_t *text);
+/* What output_text shows on a terminal; to be freed. */
+char *output_disarm(const char *text, size_t len);
 /* "2026-01-31T12:00:00.123Z" to ms since 1970, or 0. */
 uint64_t output_parse_time(const char *text);
 /* "3m ago"; "" for 0. */

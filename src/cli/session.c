@@ -64,7 +64,7 @@ static void print_answer(const json_t *turn)
 		json = json_dumps(output, JSON_COMPACT | JSON_ENCODE_ANY);
 		(void)printf("%s\n", json ? json : "");
 	} else if (json_string_length(text) > 0) {
-		(void)!fwrite(json_string_value(text), 1, json_string_length(text), stdout);
+		output_text(stdout, text);
 		(void)putchar('\n');
 	}
 	(void)fflush(stdout);

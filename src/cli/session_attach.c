@@ -25,19 +25,8 @@ static void print_update(const json_t *update)
 	const char *title = client_str(update, "title");
 	char shown[200];
 
-	if (str_eq(kind, "agent_message_chunk") && json_is_string(text)) {
-		size_t size = json_string_length(text) * 4 + 1;
-		auto_free char *clean = mem_zalloc(size);
-		const char *line = json_string_value(text);
-
-		/* Lines stay lines; all else that a terminal would act on does not reach it. */
-		while (*line) {
-			size_t len = strcspn(line, "\n");
-
-			str_escape(clean, size, line, len);
-			(void)printf("%s%s", clean, line[len] ? "\n" : "");
-			line += len + (line[len] == '\n');
-		}
+	if (str_eq(kind, "agent_message_chunk")) {
+		output_text(stdout, text);
 	} else if (str_eq(kind, "tool_call")) {
 		str_escape(shown, sizeof(shown), title, strlen(title));
 		(void)printf("\n[%s]\n", shown);

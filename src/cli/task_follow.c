@@ -169,15 +169,6 @@ int task_follow(struct cli *cli, const char *id, uint64_t timeout_ms)
 
 /* --- what came of it --- */
 
-static void print_stream(const json_t *task, const char *name, FILE *to)
-{
-	const json_t *text = json_object_get(task, name);
-
-	if (json_string_length(text) > 0)
-		(void)!fwrite(json_string_value(text), 1, json_string_length(text), to);
-	(void)fflush(to);
-}
-
 static int status_of(const json_t *task)
 {
 	const json_t *code = json_object_get(task, "exitCode");
@@ -214,8 +205,8 @@ int task_show_end(struct cli *cli, const char *id)
 	const json_t *task = json_object_get(answer, "task");
 
 	if (!output_json(cli, answer)) {
-		print_stream(task, "stdout", stdout);
-		print_stream(task, "stderr", stderr);
+		output_text(stdout, json_object_get(task, "stdout"));
+		output_text(stderr, json_object_get(task, "stderr"));
 		if (json_is_true(json_object_get(json_object_get(task, "run"), "truncated")))
 			cli_note("that was the end of its output; `cloche task logs %s` has more",
 			         id);

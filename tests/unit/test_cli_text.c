@@ -190,3 +190,21 @@ TEST(times_of_answers)
 	CHECK_INT(output_parse_time("2026-01-31 12:00:00.123Z"), 0);
 	CHECK_INT(output_parse_time("2026-01-31T12:00:00Z"), 0);
 }
+
+TEST(what_was_said_cannot_command_a_terminal)
+{
+	static const char *const texts[][2] = {
+		{"", ""},
+		{"two\n\tlines \"quoted\"\n", "two\n\tlines \"quoted\"\n"},
+		{"\033[1;31mred\033[0m\033[m", "\033[1;31mred\033[0m\033[m"},
+		{"\033]52;c;ZXZpbA==\a", "\\x1b]52;c;ZXZpbA==\\x07"},
+		{"\033[2J\033[", "\\x1b[2J\\x1b["},
+		{"a\xc2\x9b"
+	         "31m\rb\x7f",
+	         "a\\xc2\\x9b31m\\rb\\x7f"},
+		{"caf\xc3\xa9", "caf\xc3\xa9"}};
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		auto_free char *safe = output_disarm(texts[i][0], strlen(texts[i][0]));
+		CHECK_STR(safe, texts[i][1]);
+	}
+}
