@@ -49,7 +49,7 @@ static void recheck(struct job *list)
 
 	for (struct job *job = list; job; job = next) {
 		next = job->next;
-		if (job->run->end == RUN_END_NONE && !job->is_over && is_revoked(job))
+		if (job_can_end(job, RUN_END_POLICY) && is_revoked(job))
 			job_end(job, RUN_END_POLICY, "the key it was started with was revoked");
 	}
 }

@@ -45,3 +45,5 @@ void git_complain(struct job *job, const char *what, const struct inside_end *en
 /* Steps; job_step_done or job_step_failed follow. */
 void clone_begin(struct job *job);
 void publish_begin(struct job *job);
+/* Publishing is given up where it is: what is known of it is noted. */
+void publish_stop(struct job *job);

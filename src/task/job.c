@@ -514,9 +514,21 @@ static void end_queued(struct job *job)
 	job_finish(job);
 }
 
+/* Its agent ended well and its work is on the way out: whoever may stop it still can. */
+static bool can_unpublish(const struct job *job, enum run_end end)
+{
+	return job->run->step == RUN_STEP_PUBLISH && job->run->end == RUN_END_FINISHED &&
+	       (end == RUN_END_STOPPED || end == RUN_END_POLICY);
+}
+
+bool job_can_end(const struct job *job, enum run_end end)
+{
+	return !job->is_over && (job->run->end == RUN_END_NONE || can_unpublish(job, end));
+}
+
 void job_end(struct job *job, enum run_end end, const char *detail)
 {
-	if (job->run->end != RUN_END_NONE || job->is_over)
+	if (!job_can_end(job, end))
 		return;
 	job->run->end = end;
 	spec_set(&job->run->detail, detail);
@@ -532,6 +544,10 @@ void job_end(struct job *job, enum run_end end, const char *detail)
 	} else if (job->run->step < RUN_STEP_WAIT) {
 		/* The step is given up: what it makes too late is removed when it comes. */
 		job->then = NULL;
+		job_step_done(job, "failed", detail);
+	} else if (job->run->step == RUN_STEP_PUBLISH) {
+		job->then = NULL;
+		publish_stop(job);
 		job_step_done(job, "failed", detail);
 	}
 }

@@ -129,8 +129,11 @@ void job_resume(struct job *job);
 void job_step_done(struct job *job, const char *status, const char *detail);
 /* This attempt failed: it is repeated, or the run ends. */
 void job_step_failed(struct job *job, const struct err *err);
-/* Something ends the run: the first that does says why. */
+/* Something ends the run: the first that does says why. An end by its agent is not the last word
+ * until the work is published: until then it can be stopped. */
 void job_end(struct job *job, enum run_end end, const char *detail);
+/* Whether that would. */
+bool job_can_end(const struct job *job, enum run_end end);
 /* The agent is over: go on. */
 void job_wait_over(struct job *job);
 /* Everything noted goes to the store, then `then` is called. */
@@ -206,6 +209,8 @@ struct store *job_store(const struct job *job);
 /* Running or queued; NULL: neither. */
 struct job *tasks_find_job(const struct tasks *tasks, const char *run);
 void tasks_job_over(struct job *job);
+/* Answers once what is noted of the run is stored. ERR_NOT_FOUND. */
+void tasks_say(struct tasks *tasks, const char *run, tasks_on_done on_done, void *ctx);
 
 struct tasks {
 	struct tasks_config config;

@@ -201,3 +201,18 @@ void publish_begin(struct job *job)
 	    run_script(job, sandbox, &err) < 0)
 		job_step_failed(job, &err);
 }
+
+/* A request that is on its way may be heard: what cannot be known is said. Whoever goes on with the
+ * run finds the branch and the pull request as they are, and makes neither twice. */
+void publish_stop(struct job *job)
+{
+	struct engine *engine = job->tasks->config.engine;
+	const char *note = git_noted(job, "commit")
+	                           ? "stopped after the push: the pull request may be open"
+	                           : "stopped before the end of the push: no pull request";
+
+	job->serial++; /* the answer of what is given up is nobody's */
+	engine->ops->forges.forget(engine, job->run->id.text);
+	git_note(job, "note", json_string(note));
+	note_event(job, note);
+}

@@ -173,7 +173,7 @@ void sessions_end(struct tasks *tasks, const char *run, enum run_end end, const 
 	/* An agent that is there may leave by itself, which is tidier. */
 	if (job && job->run->end == RUN_END_NONE && !drive_leave(job, end, detail))
 		job_end(job, end, detail);
-	tasks_stop(tasks, run, NULL, on_done, ctx);
+	tasks_say(tasks, run, on_done, ctx);
 }
 
 /* --- looking --- */

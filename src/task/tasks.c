@@ -275,16 +275,24 @@ static void on_stop_stored(const struct store_result *result, void *ctx)
 	stop->on_done(result->ok ? &no_err : &result->err, stop->ctx);
 }
 
-/* What the stop noted is in the queue of the store: an empty write behind it is answered later. */
 void tasks_stop(struct tasks *tasks, const char *run, const char *why, tasks_on_done on_done,
                 void *ctx)
 {
 	struct job *job = tasks_find_job(tasks, run);
+
+	if (job)
+		job_end(job, RUN_END_STOPPED, why ? why : "somebody stopped it");
+	tasks_say(tasks, run, on_done, ctx);
+}
+
+/* What was noted is in the queue of the store: an empty write behind it is answered later. */
+void tasks_say(struct tasks *tasks, const char *run, tasks_on_done on_done, void *ctx)
+{
 	struct stop *stop = mem_new(struct stop);
 
 	stop->on_done = on_done;
 	stop->ctx = ctx;
-	if (!job) {
+	if (!tasks_find_job(tasks, run)) {
 		struct run *row = NULL;
 
 		if (store_run_get(tasks->config.store, run, &row, &stop->err) == 0)
@@ -292,7 +300,6 @@ void tasks_stop(struct tasks *tasks, const char *run, const char *why, tasks_on_
 		loop_timer_in(tasks->config.loop, &stop->timer, 0, on_stop_said, stop);
 		return;
 	}
-	job_end(job, RUN_END_STOPPED, why ? why : "somebody stopped it");
 	store_write_submit(store_write_new(tasks->config.store), on_stop_stored, stop);
 }
 

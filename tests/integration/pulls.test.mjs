@@ -22,7 +22,7 @@ describe('pull requests', () => {
 		model = await Model.start({ script: { default: [{ shell: 'echo from a model > model.txt' }, { text: 'Done.' }] } });
 		for (const one of [forge, gitea, app]) one.make('org/app');
 		forge.make('org/other');
-		daemon = new Daemon({ env: { CLOCHE_TEST_FORGE: forge.token, CLOCHE_TEST_GITEA: gitea.token } });
+		daemon = new Daemon({ listen: '127.0.0.1:0', env: { CLOCHE_TEST_FORGE: forge.token, CLOCHE_TEST_GITEA: gitea.token } });
 		const key = path.join(daemon.folder, 'app.pem');
 		fs.writeFileSync(key, keys.privateKey.export({ type: 'pkcs1', format: 'pem' }));
 		fs.chmodSync(key, 0o644);
@@ -196,6 +196,48 @@ cloche task run --wait --repository org/other true 2>&1; echo status $?`,
 			assert.equal(over.pullRequest.url, forge.pulls.at(-1).html_url);
 			assert.equal(forge.log('org/app', `killed-${held}`).length, 2, 'and one push');
 		});
+
+	for (const [held, method, what, known] of [
+		['push', 'POST', /receive-pack/, /before the end of the push/],
+		['find', 'GET', /\/pulls/, /the pull request may be open/],
+		['pull', 'POST', /\/pulls/, /the pull request may be open/],
+	])
+		test(`are given up when somebody stops their run (${held}), and opened once by one that goes on`, async () => {
+			let release;
+			const count = forge.pulls.length, asked = forge.requests.length;
+			forge.hold[held] = new Promise((resolve) => (release = resolve));
+			const { task } = await daemon.get('POST', '/tasks/run', { instruction: CHANGE, repository: 'org/app', branch: `stopped-${held}` });
+			await until(() => forge.requests.slice(asked).some((one) => one.method === method && what.test(one.path) && !/info\/refs/.test(one.path)) ||
+				(held === 'push' && forge.requests.slice(asked).some((one) => /service=git-receive-pack/.test(one.path))), 'the forge is asked', 60000);
+			assert.equal((await daemon.cli(['task', 'stop', task.id, '--reason', 'not that'])).code, 0);
+			const over = await taskOver(daemon, task.id);
+			assert.deepEqual([over.status, over.endReason, over.run.detail], ['cancelled', 'stopped', 'not that']);
+			assert.deepEqual([stepOf(over, 'publish').status, stepOf(over, 'publish').detail], ['failed', 'not that']);
+			assert.match(over.pullRequest.note, known);
+			assert.equal(over.pullRequest.url, null);
+			release();
+			delete forge.hold[held];
+			const again = await runTask(daemon, { instruction: 'true', resumeFrom: task.id });
+			assert.equal(again.status, 'completed', JSON.stringify(again.run.steps));
+			assert.equal(forge.pulls.length, count + 1, 'one pull request');
+			assert.equal(again.pullRequest.url, forge.pulls.at(-1).html_url);
+			assert.equal(forge.log('org/app', `stopped-${held}`).length, 2, 'and one push');
+		});
+
+	test('are not opened any more when the key of their run is revoked', async () => {
+		let release;
+		const count = forge.pulls.length, asked = forge.requests.length;
+		const made = await daemon.key({ name: 'short', operator: true });
+		forge.hold.find = new Promise((resolve) => (release = resolve));
+		const { task } = await (await daemon.as(made.secret)).expect(202, 'POST', '/tasks/run', { instruction: CHANGE, repository: 'org/app', branch: 'revoked' });
+		await until(() => forge.requests.slice(asked).some((one) => one.path.includes('/pulls')), 'the forge is asked', 60000);
+		await daemon.get('DELETE', `/keys/${made.id}`);
+		const over = await taskOver(daemon, task.id);
+		release();
+		delete forge.hold.find;
+		assert.deepEqual([over.status, over.endReason], ['failed', 'policy']);
+		assert.equal(forge.pulls.length, count);
+	});
 
 	test('of a big repository stream through the daemon', async () => {
 		forge.make('org/big', { data: crypto.randomBytes(24 << 20) });
