@@ -51,7 +51,7 @@
 #include "task/tasks.h"
 #include "wire/wire.h"
 
-enum { CONNECTIONS = 2048, HEADER_MS = 30 * 1000, FILL_AFTER_MS = 250 };
+enum { CONNECTIONS = 2048, HEADER_MS = 30 * 1000, FILL_AFTER_MS = 250, TIDY_MS = 10 * 60 * 1000 };
 
 struct daemon {
 	const char *state;
@@ -83,6 +83,7 @@ struct daemon {
 	struct tcp tcp;
 	struct inner inner;
 	struct loop_timer fill;
+	struct loop_timer tidy;
 };
 
 /* --- start --- */
@@ -239,12 +240,20 @@ static void settle(const char *run, void *ctx)
 	providers_settle(&daemon->providers, run);
 }
 
-static int show_skills(const char *team, const struct strings *names, struct spec *spec, void *ctx,
+static int show_skills(const struct tasks_skills *asked, struct spec *spec, void *ctx,
                        struct err *err)
 {
 	const struct daemon *daemon = ctx;
 
-	return skills_mount(&daemon->skills, team, names, spec, err);
+	return skills_mount(&daemon->skills, asked, spec, err);
+}
+
+static int fill_skills(const char *bundle, struct skill *const *list, size_t count, void *ctx,
+                       struct err *err)
+{
+	const struct daemon *daemon = ctx;
+
+	return skills_fill(&daemon->skills, bundle, list, count, err);
 }
 
 /* Logs and artifacts of runs are files beside the store. */
@@ -260,6 +269,7 @@ static int make_tasks(struct daemon *daemon, struct err *err)
 	                              .secrets = secrets_of,
 	                              .settle = settle,
 	                              .show_skills = show_skills,
+	                              .fill_skills = fill_skills,
 	                              .ctx = daemon};
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -403,6 +413,14 @@ static void on_fill(struct loop_timer *timer, void *ctx)
 	pool_fill(daemon->fleet->pool);
 }
 
+static void on_tidy(struct loop_timer *timer, void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	skills_sweep(&daemon->skills);
+	loop_timer_in(daemon->loop, &daemon->tidy, TIDY_MS, on_tidy, daemon);
+}
+
 static void on_ready(const struct err *err, void *ctx)
 {
 	struct daemon *daemon = ctx;
@@ -435,7 +453,7 @@ static void on_ready(const struct err *err, void *ctx)
 	store_event_put(daemon->store, &event, NULL, NULL);
 	event_done(&event);
 	gallery_sweep(daemon->gallery);
-	skills_sweep(&daemon->skills);
+	on_tidy(&daemon->tidy, daemon);
 	sweep_start(daemon->fleet);
 	sampler_start(daemon->fleet);
 	/* Not at once: a daemon that was started for one job has it done before it makes a stock.
@@ -510,6 +528,7 @@ static void finish(struct daemon *daemon)
 		fleet_shut(daemon->fleet);
 	}
 	loop_timer_stop(&daemon->fill);
+	loop_timer_stop(&daemon->tidy);
 	broker_call_free(daemon->broker);
 	runtime_free(daemon->runtime);
 	loop_remove(&daemon->store_source);

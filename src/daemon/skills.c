@@ -19,8 +19,14 @@
 #include "base/str.h"
 #include "model/spec.h"
 #include "store/store.h"
+#include "task/tasks.h"
 
 enum { DEPTH = 4, STORED_BYTES = 2 * SKILL_BYTES, ID_DIGITS = 20, SWEEP_PAGE = 200 };
+
+/* The bit says whose a folder is: what a task named is never replaced by what a project has. */
+enum { MODE_NAMED = 0755, MODE_OF_PROJECT = 0775 };
+/* Between the making of a folder and the row of the sandbox that has it. */
+enum { YOUNG_S = 10 * 60 };
 
 #define BUNDLES "store/bundles"
 
@@ -343,15 +349,15 @@ static int write_file(int dir_fd, const struct skill_file *file)
 	return r;
 }
 
-static int write_skill(int dir_fd, const struct skill *skill)
+static int write_skill(int dir_fd, const char *name, const struct skill *skill, mode_t mode)
 {
 	auto_close int fd = -1;
 	int r = 0;
 
-	if (mkdirat(dir_fd, skill->name, 0700) < 0)
+	if (mkdirat(dir_fd, name, 0700) < 0)
 		return -errno;
-	fd = openat(dir_fd, skill->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fchmod(fd, 0755) < 0)
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fchmod(fd, mode) < 0)
 		return -errno;
 	for (size_t i = 0; i < skill->count && r == 0; i++)
 		r = write_file(fd, &skill->files[i]);
@@ -406,7 +412,7 @@ static void name_of(struct skill *const *list, size_t count, char ret[33])
 }
 
 static int make_bundle(const struct skills *skills, struct skill *const *list, size_t count,
-                       char ret[33], struct err *err)
+                       const char *ret, struct err *err)
 {
 	auto_close int bundles = open_own(skills, BUNDLES, err);
 	const struct id temporary = id_new("tmp");
@@ -415,8 +421,7 @@ static int make_bundle(const struct skills *skills, struct skill *const *list, s
 
 	if (bundles < 0)
 		return -1;
-	name_of(list, count, ret);
-	if (faccessat(bundles, ret, F_OK, 0) == 0)
+	if (utimensat(bundles, ret, NULL, AT_SYMLINK_NOFOLLOW) == 0) /* it is young again */
 		return 0;
 	if (mkdirat(bundles, temporary.text, 0700) < 0)
 		return err_sys(err, errno, "lay skills out");
@@ -424,7 +429,7 @@ static int make_bundle(const struct skills *skills, struct skill *const *list, s
 	if (fd < 0 || fchmod(fd, 0755) < 0)
 		r = -errno;
 	for (size_t i = 0; i < count && r == 0; i++)
-		r = write_skill(fd, list[i]);
+		r = write_skill(fd, list[i]->name, list[i], MODE_NAMED);
 	if (r == 0 && renameat(bundles, temporary.text, bundles, ret) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -434,22 +439,32 @@ static int make_bundle(const struct skills *skills, struct skill *const *list, s
 	return 0;
 }
 
-int skills_mount(const struct skills *skills, const char *team, const struct strings *names,
-                 struct spec *spec, struct err *err)
+/* As long as the id of the run has digits, and another one for every run. */
+static void own_name(const char *run, char ret[33])
+{
+	(void)snprintf(ret, 33, SKILL_OWN_BUNDLE "%s",
+	               strchr(run, '_') + 2); /* ids have one; it fits */
+}
+
+int skills_mount(const struct skills *skills, const struct tasks_skills *asked, struct spec *spec,
+                 struct err *err)
 {
 	struct skill *list[SKILL_OF_TASK] = {NULL};
 	struct strings sorted = {0};
 	char bundle[33];
 	int r = 0;
 
-	if (names->count == 0)
-		return 0;
-	if (names->count > SKILL_OF_TASK)
+	if (asked->names->count > SKILL_OF_TASK)
 		return err_set(err, ERR_INVALID, "more than %d skills", SKILL_OF_TASK);
-	strings_copy(&sorted, names);
-	qsort(sorted.items, sorted.count, sizeof(*sorted.items), compare_names);
+	strings_copy(&sorted, asked->names);
+	if (sorted.count > 1)
+		qsort(sorted.items, sorted.count, sizeof(*sorted.items), compare_names);
 	for (size_t i = 0; i < sorted.count && r == 0; i++)
-		r = skills_get(skills, team, sorted.items[i], &list[i], err);
+		r = skills_get(skills, asked->team, sorted.items[i], &list[i], err);
+	if (r == 0 && asked->run)
+		own_name(asked->run, bundle);
+	else if (r == 0)
+		name_of(list, sorted.count, bundle);
 	if (r == 0)
 		r = make_bundle(skills, list, sorted.count, bundle, err);
 	for (size_t i = 0; i < ARRAY_LEN(places) && r == 0; i++)
@@ -458,6 +473,71 @@ int skills_mount(const struct skills *skills, const char *team, const struct str
 		skill_free(list[i]);
 	strings_done(&sorted);
 	return r;
+}
+
+/* --- skills of projects --- */
+
+/* What is there and is a project's, but not in the list, goes. */
+static void remove_others(int bundle, struct skill *const *list, size_t count)
+{
+	int fd = openat(bundle, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	struct stat st;
+
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
+	while (dir && (entry = readdir(dir))) {
+		bool is_listed = entry->d_name[0] == '.' && !str_has_prefix(entry->d_name, ".tmp_");
+
+		for (size_t i = 0; i < count && !is_listed; i++)
+			is_listed = str_eq(entry->d_name, list[i]->name);
+		if (!is_listed && fstatat(bundle, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    (st.st_mode & 07777) != MODE_NAMED)
+			remove_tree(bundle, entry->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	else
+		fd_closep(&fd);
+}
+
+/* Whole or not at all. */
+static int put_skill(int bundle, const struct skill *skill)
+{
+	const struct id id = id_new("tmp");
+	auto_free char *temporary = mem_printf(".%s", id.text);
+	struct stat st;
+	int r;
+
+	if (fstatat(bundle, skill->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    (st.st_mode & 07777) == MODE_NAMED)
+		return 0;
+	r = write_skill(bundle, temporary, skill, MODE_OF_PROJECT);
+	if (r == 0) {
+		remove_tree(bundle, skill->name);
+		r = renameat(bundle, temporary, bundle, skill->name) < 0 ? -errno : 0;
+	}
+	if (r < 0)
+		remove_tree(bundle, temporary);
+	return r;
+}
+
+int skills_fill(const struct skills *skills, const char *bundle, struct skill *const *list,
+                size_t count, struct err *err)
+{
+	auto_free char *below = mem_printf(BUNDLES "/%s", bundle);
+	auto_close int fd = -1;
+	int r = 0;
+
+	if (!str_has_prefix(bundle, SKILL_OWN_BUNDLE) || !id_is_valid(bundle, "sk"))
+		return err_set(err, ERR_INVALID, "'%.32s' is no folder of one run", bundle);
+	fd = open_own(skills, below, err);
+	if (fd < 0)
+		return -1;
+	remove_others(fd, list, count);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = put_skill(fd, list[i]);
+	return r < 0 ? err_sys(err, -r, "lay skills out") : 0;
 }
 
 /* --- sweeping --- */
@@ -492,6 +572,14 @@ static int list_used(const struct skills *skills, struct strings *used, struct e
 	return 0;
 }
 
+static bool is_old(int dir_fd, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       (int64_t)st.st_mtim.tv_sec + YOUNG_S < (int64_t)(io_real_ms() / 1000);
+}
+
 void skills_sweep(const struct skills *skills)
 {
 	struct err err = {0};
@@ -504,7 +592,8 @@ void skills_sweep(const struct skills *skills)
 	if (dir && list_used(skills, &used, &err) == 0) {
 		/* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
 		while ((entry = readdir(dir))) {
-			if (entry->d_name[0] != '.' && !strings_has(&used, entry->d_name))
+			if (entry->d_name[0] != '.' && !strings_has(&used, entry->d_name) &&
+			    is_old(bundles, entry->d_name))
 				remove_tree(bundles, entry->d_name);
 		}
 	}

@@ -2,7 +2,8 @@
  * The skills of this node: folders of the operator ([skills] dir of config.toml), and those that
  * the API was given, a team's each (one file under store/skills). For a run, what it names is laid
  * out as one folder (store/bundles/sk_…, called after its content) that the broker mounts
- * read-only where agents look. The daemon's loop.
+ * read-only where agents look. A run with a project of its own has a folder of its own (sk_w…), to
+ * which the skills of the project are added once they are there. The daemon's loop.
  */
 #pragma once
 
@@ -13,6 +14,7 @@
 
 struct spec;
 struct store;
+struct tasks_skills;
 
 struct skills {
 	const struct config *config; /* not owned, like all of these */
@@ -32,7 +34,11 @@ int skills_put(const struct skills *skills, const char *team, const struct skill
 int skills_remove(const struct skills *skills, const char *team, const char *name,
                   struct err *err) NODISCARD;
 /* Adds to the spec what shows these skills inside. */
-int skills_mount(const struct skills *skills, const char *team, const struct strings *names,
-                 struct spec *spec, struct err *err) NODISCARD;
-/* Removes folders that no sandbox has; at the start. */
+int skills_mount(const struct skills *skills, const struct tasks_skills *asked, struct spec *spec,
+                 struct err *err) NODISCARD;
+/* Shows these in a folder that skills_mount made for one run: they come and go, those that the task
+ * named stay as they are. ERR_INVALID: it is no such folder. */
+int skills_fill(const struct skills *skills, const char *bundle, struct skill *const *list,
+                size_t count, struct err *err) NODISCARD;
+/* Removes folders that no sandbox has, but young ones: theirs may be on its way. */
 void skills_sweep(const struct skills *skills);

@@ -18,6 +18,9 @@ enum {
 	SKILL_MOST = 256, /* of one team, or of the operator */
 };
 #define SKILL_FILE "SKILL.md"
+/* How the folder of skills of one sandbox alone begins; others are called after their content, in
+ * hexadecimal digits. */
+#define SKILL_OWN_BUNDLE "sk_w"
 
 struct skill_file {
 	char *path; /* in the folder */
@@ -28,7 +31,7 @@ struct skill_file {
 
 struct skill {
 	char *name, *about;
-	const char *source; /* "config" or "api" */
+	const char *source; /* "config", "api" or "workspace" */
 	struct skill_file *files;
 	size_t count, bytes;
 };

@@ -17,6 +17,7 @@
 #include "task/ledger.h"
 #include "task/output.h"
 #include "task/resume.h"
+#include "task/workspace.h"
 
 static const char BEGAN_UNKNOWN[] =
 	"the sandbox was lost, and with it whether its agent had begun: it is not begun again";
@@ -159,8 +160,12 @@ static int add_skills(const struct job *job, struct spec *spec, struct err *err)
 		if (text && !strings_has(&names, text))
 			strings_add(&names, text);
 	}
-	if (names.count > 0 && config->show_skills)
-		r = config->show_skills(job->task->team.text, &names, spec, config->ctx, err);
+	struct tasks_skills asked = {.team = job->task->team.text,
+	                             .run = workspace_is_there(job) ? job->run->id.text : NULL,
+	                             .names = &names};
+
+	if ((names.count > 0 || asked.run) && config->show_skills)
+		r = config->show_skills(&asked, spec, config->ctx, err);
 	strings_done(&names);
 	return r;
 }
@@ -262,7 +267,7 @@ static void do_sync(struct job *job)
 		json_array_extend(job->files, json_object_get(job->choices, "inputs"));
 	}
 	if (json_array_size(job->files) == 0)
-		job_step_done(job, "skipped", NULL);
+		workspace_begin(job, "skipped");
 	else
 		sync_begin(job);
 }

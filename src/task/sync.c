@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "task/git.h"
 #include "task/job.h"
+#include "task/workspace.h"
 
 #define PROGRAM "/run/cloche/cloche"
 
@@ -202,7 +203,7 @@ static void next_file(struct sync *sync)
 	if (err.code != ERR_OK)
 		job_step_failed(job, &err);
 	else
-		job_step_done(job, "completed", NULL);
+		workspace_begin(job, "completed");
 }
 
 /* The rows of the sandbox may still be on their way to the disk: after them, everything is. */

@@ -23,6 +23,7 @@ struct loop;
 struct store;
 struct tasks;
 struct tasks_waiter;
+struct skill;
 
 /* The sandbox of a run from what was asked for (choices, "sandbox"). */
 typedef int (*tasks_make_spec)(const json_t *wish, const struct config *config, struct spec *ret,
@@ -31,6 +32,11 @@ typedef int (*tasks_make_spec)(const json_t *wish, const struct config *config, 
 /* Appends NAME=value for whatever a sandbox of this gets that must not be shown. The caller wipes
  * them. */
 typedef void (*tasks_secrets)(const struct spec *spec, struct strings *ret, void *ctx);
+
+struct tasks_skills {
+	const char *team, *run;
+	const struct strings *names;
+};
 
 struct tasks_config {
 	struct loop *loop;
@@ -43,9 +49,13 @@ struct tasks_config {
 	tasks_secrets secrets; /* NULL: there are none */
 	/* The agent of a run has ended: whoever charges it does so now or never. NULL: nobody. */
 	void (*settle)(const char *run, void *ctx);
-	/* Adds what shows these skills of the team inside. NULL: there are none. */
-	int (*show_skills)(const char *team, const struct strings *names, struct spec *spec,
-	                   void *ctx, struct err *err);
+	/* Adds what shows these skills of the team inside. `run`: in a folder of its own that more
+	 * can be added to; NULL: in one that others may have, too. NULL: there are none. */
+	int (*show_skills)(const struct tasks_skills *asked, struct spec *spec, void *ctx,
+	                   struct err *err);
+	/* Shows these in such a folder, instead of those that were shown by this before. */
+	int (*fill_skills)(const char *bundle, struct skill *const *list, size_t count, void *ctx,
+	                   struct err *err);
 	void *ctx;
 };
 

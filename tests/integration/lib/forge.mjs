@@ -93,7 +93,7 @@ export class Forge {
 		});
 	}
 
-	/** A repository with one commit on main; files: {name: text}. */
+	/** A repository with one commit on main; files: {name: text, or {link: target}}. */
 	make(repository, files = { 'README.md': '# hello\n' }) {
 		const bare = path.join(this.folder, `${repository}.git`);
 		const work = fs.mkdtempSync(path.join(this.folder, 'work-'));
@@ -102,7 +102,11 @@ export class Forge {
 		execFileSync('git', ['init', '-q', '--bare', '-b', 'main', bare]);
 		execFileSync('git', ['-C', bare, 'config', 'http.receivepack', 'true']);
 		run('init', '-q', '-b', 'main');
-		for (const [name, text] of Object.entries(files)) fs.writeFileSync(path.join(work, name), text);
+		for (const [name, text] of Object.entries(files)) {
+			fs.mkdirSync(path.dirname(path.join(work, name)), { recursive: true });
+			if (typeof text.link === 'string') fs.symlinkSync(text.link, path.join(work, name));
+			else fs.writeFileSync(path.join(work, name), text);
+		}
 		run('add', '-A');
 		run('commit', '-q', '-m', 'first');
 		run('push', '-q', bare, 'main');
