@@ -44,7 +44,9 @@ static int check_record(struct call *call, const struct run *run, const struct r
 		               run->id.text);
 	if (store_sandbox_get(call->api->store, resume->sandbox.text, &sandbox, err) < 0)
 		return err_wrap(err, "'resumeFrom': the files of run %s", run->id.text);
+	/* One that stops is waited for. */
 	if (sandbox->state != SANDBOX_STOPPED && sandbox->state != SANDBOX_FAILED &&
+	    sandbox->state != SANDBOX_STOPPING &&
 	    !(sandbox->state == SANDBOX_RUNNING && resume_is_in_memory(sandbox)))
 		return err_set(err, ERR_CONFLICT,
 		               "'resumeFrom': sandbox %s with the files of run %s is %s",

@@ -70,6 +70,11 @@ struct job {
 	/* steps.c: the sandbox as it was made, for its agent; NULL: it is in the store */
 	struct sandbox *made;
 
+	/* resume.c: the sandbox of an earlier run was asked to start and has not answered; the step
+	 * with this serial goes on when it does */
+	bool is_starting;
+	unsigned awaits_start;
+
 	/* sync.c */
 	json_t *files; /* what it finds: its agent's, then its inputs; NULL: not put together yet */
 	struct sync *sync;

@@ -91,13 +91,6 @@ void resume_put(struct job *job, struct store_write *write)
 
 /* --- provision --- */
 
-static void on_late_stopped(const struct sandbox *sandbox, const struct err *err, void *ctx)
-{
-	if (!sandbox && err->code != ERR_CONFLICT && err->code != ERR_NOT_FOUND)
-		log_warn("a sandbox that came back too late for its run stays for now",
-		         LOG_ERR(err));
-}
-
 /* Its time and its label were those of the run before. */
 static void on_labelled(const struct sandbox *sandbox, const struct err *err, void *ctx)
 {
@@ -127,16 +120,17 @@ static void make_own(struct job *job, const struct sandbox *sandbox)
 	strings_done(&labels);
 }
 
+/* A start that was given up is waited for nevertheless: until it is over the files are nobody's. */
 static void on_back(const struct sandbox *sandbox, const struct err *err, void *ctx)
 {
-	struct job_call *call = ctx;
-	struct tasks *tasks = call->job->tasks;
 	struct job *any;
-	struct job *job = job_answer_any(call, &any);
+	struct job *job = job_answer_any(ctx, &any);
 
-	if (!job && sandbox && !tasks->is_shut)
-		tasks->config.engine->ops->stop(tasks->config.engine, sandbox->id.text, 0,
-		                                on_late_stopped, NULL);
+	any->is_starting = false;
+	if (any->tasks->is_shut)
+		return;
+	if (!job && any->awaits_start == any->serial)
+		step_do(any);
 	if (!job)
 		return;
 	if (sandbox)
@@ -145,31 +139,69 @@ static void on_back(const struct sandbox *sandbox, const struct err *err, void *
 		job_step_failed(job, err);
 }
 
+static void start(struct job *job, const char *id)
+{
+	struct engine *engine = engine_of(job);
+
+	job->is_starting = true;
+	engine->ops->start(engine, id, on_back, job_ask(job));
+}
+
+static void on_rested(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	struct job *job = job_answer(ctx);
+
+	if (!job)
+		return;
+	if (sandbox)
+		start(job, sandbox->id.text);
+	else
+		job_step_failed(job, err);
+}
+
+/* Of a sandbox that nothing can be started in: whether it will be another moment by itself. */
+static void fail_provision(struct job *job, const struct sandbox *sandbox)
+{
+	struct err err = {0};
+
+	if (sandbox && sandbox->state == SANDBOX_CREATING) {
+		job->attempts = 0; /* its own deadline ends that state: no attempt is lost */
+		(void)err_set(&err, ERR_UNAVAILABLE, "the sandbox of the earlier run is %s",
+		              sandbox_state_name(sandbox->state)); /* always -1 */
+	} else {
+		(void)err_set(&err, ERR_NOT_FOUND, "the files of run %s %s",
+		              job->run->resume_from.text,
+		              sandbox && resume_is_in_memory(sandbox)
+		                      ? "were in memory and went with their sandbox"
+		                      : "are gone"); /* always -1 */
+	}
+	job_step_failed(job, &err);
+}
+
 void resume_provision(struct job *job)
 {
 	struct engine *engine = engine_of(job);
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	struct err err = {0};
 
-	if (store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err) < 0) {
-		if (err.code == ERR_NOT_FOUND)
-			(void)err_set(&err, ERR_NOT_FOUND, "the files of run %s are gone",
-			              job->run->resume_from.text); /* always -1 */
-		job_step_failed(job, &err);
-	} else if (sandbox->state == SANDBOX_RUNNING) {
-		make_own(job, sandbox);
-	} else if (resume_is_in_memory(sandbox)) {
-		(void)err_set(&err, ERR_NOT_FOUND,
-		              "the files of run %s were in memory and went with their sandbox",
-		              job->run->resume_from.text); /* always -1 */
-		job_step_failed(job, &err);
-	} else if (sandbox->state == SANDBOX_STOPPED || sandbox->state == SANDBOX_FAILED) {
-		engine->ops->start(engine, sandbox->id.text, on_back, job_ask(job));
-	} else {
-		(void)err_set(&err, ERR_UNAVAILABLE, "the sandbox of the earlier run is %s",
-		              sandbox_state_name(sandbox->state)); /* always -1 */
-		job_step_failed(job, &err);
+	if (job->is_starting) {
+		job->awaits_start = job->serial;
+		return;
 	}
+	if (store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err) < 0 &&
+	    err.code != ERR_NOT_FOUND)
+		job_step_failed(job, &err);
+	else if (sandbox && sandbox->state == SANDBOX_RUNNING)
+		make_own(job, sandbox);
+	else if (!sandbox || resume_is_in_memory(sandbox))
+		fail_provision(job, sandbox);
+	else if (sandbox->state == SANDBOX_STOPPED || sandbox->state == SANDBOX_FAILED)
+		start(job, sandbox->id.text);
+	else if (sandbox->state == SANDBOX_STOPPING)
+		/* Asking for its stop again is waiting for it. */
+		engine->ops->stop(engine, sandbox->id.text, 0, on_rested, job_ask(job));
+	else
+		fail_provision(job, sandbox);
 }
 
 /* --- cleanup --- */
@@ -224,9 +256,13 @@ void resume_cleanup(struct job *job)
 	struct engine *engine = engine_of(job);
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	struct err err = {0};
-	bool is_there =
-		store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err) == 0;
+	bool is_there;
 
+	if (job->is_starting) { /* the store does not say so yet, maybe */
+		job->awaits_start = job->serial;
+		return;
+	}
+	is_there = store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err) == 0;
 	if (!is_there && err.code != ERR_NOT_FOUND) {
 		job_step_failed(job, &err);
 	} else if (!is_there || sandbox->state == SANDBOX_REMOVING) {
