@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -223,6 +224,19 @@ static bool line_is(const char *line, size_t len, const char *id)
 	       line[id_len + 3] == '\t';
 }
 
+/* Opens what a line names, with every check anew. */
+static int open_line(const struct state *state, const char *line, size_t len, const char *id,
+                     struct grant *ret, struct err *err)
+{
+	size_t at = strlen(id) + 4;
+	auto_free char *path = mem_strndup(line + at, len - at);
+	struct stat st;
+	ret->read_only = memcmp(line + at - 3, "ro", 2) == 0;
+	if (!str_copy(ret->id.text, sizeof(ret->id.text), id))
+		return err_set(err, ERR_INVALID, "malformed grant id");
+	return check_path(path, err) < 0 ? -1 : open_checked(state, path, ret, &st, err);
+}
+
 static int reopen(const struct state *state, int box_fd, const char *id, struct grant *ret,
                   struct err *err)
 {
@@ -233,19 +247,19 @@ static int reopen(const struct state *state, int box_fd, const char *id, struct 
 		               id);
 	for (const char *line = text; *line;) {
 		size_t len = strcspn(line, "\n");
-		if (line_is(line, len, id)) {
-			size_t at = strlen(id) + 4;
-			auto_free char *path = mem_strndup(line + at, len - at);
-			struct stat st;
-			ret->read_only = memcmp(line + at - 3, "ro", 2) == 0;
-			if (!str_copy(ret->id.text, sizeof(ret->id.text), id))
-				return err_set(err, ERR_INVALID, "malformed grant id");
-			return check_path(path, err) < 0 ? -1
-			                                 : open_checked(state, path, ret, &st, err);
-		}
+		if (line_is(line, len, id))
+			return open_line(state, line, len, id, ret, err);
 		line += len + (line[len] == '\n');
 	}
 	return err_set(err, ERR_NOT_FOUND, "there is no grant %s (they last ten minutes)", id);
+}
+
+static size_t find(const struct grants *grants, const char *id)
+{
+	size_t i = 0;
+	while (i < grants->count && !str_eq(grants->items[i].id.text, id))
+		i++;
+	return i;
 }
 
 int grants_use(struct grants *grants, const struct state *state, const struct grant_use *use,
@@ -253,9 +267,7 @@ int grants_use(struct grants *grants, const struct state *state, const struct gr
 {
 	*ret = (struct grant){.fd = -1};
 	grants_expire(grants, io_boot_ms());
-	size_t i = 0;
-	while (i < grants->count && !str_eq(grants->items[i].id.text, use->id))
-		i++;
+	size_t i = find(grants, use->id);
 	if (i < grants->count)
 		*ret = take_at(grants, i);
 	else if (reopen(state, use->box_fd, use->id, ret, err) < 0)
@@ -274,6 +286,31 @@ void grants_restore(struct grants *grants, struct grant *grant)
 	grants->items = mem_resize(grants->items, grants->count + 1, sizeof(*grants->items));
 	grants->items[grants->count++] = *grant;
 	*grant = (struct grant){.fd = -1};
+}
+
+int grants_return(struct grants *grants, const struct state *state, int box_fd, struct err *err)
+{
+	auto_free char *text = NULL;
+	size_t text_len;
+	int r = io_read_file(box_fd, "grants", GRANT_FILE_MAX, &text, &text_len);
+	if (r == -ENOENT)
+		return 0;
+	/* The sandbox loses them first: nobody has them twice. */
+	if (r < 0 || unlinkat(box_fd, "grants", 0) < 0)
+		return err_sys(err, r < 0 ? -r : errno, "take the grants back");
+	for (const char *line = text; *line;) {
+		size_t len = strcspn(line, "\n");
+		auto_free char *id = mem_strndup(line, strcspn(line, "\t\n"));
+		struct grant grant = {.fd = -1};
+		/* One that cannot be opened any more is said to be missing by who asks for it. */
+		struct err gone = {0};
+		if (id_is_valid(id, "gr") && line_is(line, len, id) &&
+		    find(grants, id) == grants->count &&
+		    open_line(state, line, len, id, &grant, &gone) == 0)
+			grants_restore(grants, &grant);
+		line += len + (line[len] == '\n');
+	}
+	return 0;
 }
 
 int grants_record(int box_fd, const struct grant *items, size_t count, struct err *err)

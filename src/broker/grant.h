@@ -1,8 +1,8 @@
 /*
  * Grants: host folders and files a person lets a sandbox see. They enter the broker only as O_PATH
  * descriptors from the command line (decision 1); the daemon knows them by id. A grant lives until
- * a launch uses it, or ten minutes. What a sandbox was given is written down in its directory, so
- * that starting it again later can reopen the same path, with the same checks.
+ * a sandbox that somebody owns has it, or ten minutes. What a sandbox was given is written down in
+ * its directory, so that starting it again later can reopen the same path, with the same checks.
  */
 #pragma once
 
@@ -51,5 +51,8 @@ int grants_use(struct grants *grants, const struct state *state, const struct gr
 void grant_done(struct grant *grant);
 /* Puts one that grants_use gave back into the list, for another try. Takes it. */
 void grants_restore(struct grants *grants, struct grant *grant);
+/* A sandbox ends before it was anybody's: what its `grants` file says is back in the list. */
+int grants_return(struct grants *grants, const struct state *state, int box_fd,
+                  struct err *err) NODISCARD;
 /* Writes a sandbox's grants down in its directory. */
 int grants_record(int box_fd, const struct grant *items, size_t count, struct err *err) NODISCARD;

@@ -9,6 +9,9 @@
  * from a file root wrote, by pid, start time and boot id; it exists only for sandboxes made in
  * advance. Whether something runs in there already is the keeper's to know: it refuses to be bound
  * once it is claimed, or twice. So no root process ever enters a namespace that a tenant has seen.
+ *
+ * OP_UNBIND is for one that dies between the bind and the claim: its grants go to whoever is made
+ * instead.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -134,4 +137,24 @@ int op_bind(struct broker *broker, struct wire_msg *msg, struct err *err)
 	wish_mounts_give_back(&mounts, &broker->grants);
 	fd_closep(&asked.box);
 	return r;
+}
+
+/*
+ * Why this is safe: what comes back is what root wrote down for this very sandbox, opened with the
+ * checks of a new start, and the sandbox can no longer be started with it. A daemon that says so of
+ * one that is claimed moves a folder from one sandbox of its own to another, no more.
+ */
+int op_unbind(struct broker *broker, struct wire_msg *msg, struct err *err)
+{
+	const char *id = wire_str(msg, FIELD_SANDBOX, "");
+	struct err none = {0};
+	if (job_is_busy(broker, id))
+		return err_set(err, ERR_CONFLICT, "something is under way for %s: ask again", id);
+	auto_close int box = box_open(broker->site.state.sandboxes_fd, id);
+	if (box < 0)
+		return err_set(err, ERR_NOT_FOUND, "there is no sandbox %s", id);
+	if (grants_return(&broker->grants, &broker->site.state, box, err) < 0)
+		return -1;
+	line_answer_result(&broker->line, msg->request, &none);
+	return 0;
 }

@@ -276,6 +276,7 @@ static void store_claimed(struct member *member)
  * it is the request. */
 static void cannot_claim(struct member *member, const struct err *err)
 {
+	struct runtime *runtime = member->fleet->runtime;
 	struct sandbox *row = member->row;
 	struct sandbox *again = sandbox_new(&row->spec, io_real_ms());
 
@@ -284,6 +285,8 @@ static void cannot_claim(struct member *member, const struct err *err)
 	metrics_count(&member->fleet->metrics, METRICS_CLAIM_FAILURES);
 	again->image_id = row->image_id;
 	sandbox_network_copy(&again->network, &row->network);
+	if (row->spec.mount_count > 0)
+		runtime->ops->unbind(runtime, row->id.text);
 	create_anew(member->fleet, again, take_ptr(member->start_waiters));
 	pool_discard(member);
 }

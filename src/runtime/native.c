@@ -2,6 +2,7 @@
  * The native runtime is the broker's: this file only puts its questions into messages.
  */
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "runtime/broker_call.h"
@@ -177,6 +178,24 @@ static void native_bind(struct runtime *runtime, const struct spec *made,
 	gate_call(&native_of(runtime)->binds, number, &out, BIND_MS, on_bound, bind);
 }
 
+static void on_unbound(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	/* Whoever misses what it had is told so. */
+	if (err->code != ERR_OK && err->code != ERR_UNAVAILABLE)
+		log_warn("the grants of a parked sandbox are lost with it", LOG_ERR(err));
+}
+
+/* Through no gate: it is there before any launch that is asked for later. */
+static void native_unbind(struct runtime *runtime, const char *id)
+{
+	struct peer *peer = peer_of(runtime);
+	auto_wire_out struct wire_out out = {0};
+	uint64_t number = peer_begin(peer, &out, WIRE_OP_UNBIND);
+
+	wire_put_str(&out, FIELD_SANDBOX, id);
+	peer_call(peer, number, &out, BIND_MS, on_unbound, NULL);
+}
+
 /* --- reap --- */
 
 struct reap {
@@ -337,6 +356,7 @@ static const struct runtime_ops native_ops = {
 	.name = "native",
 	.launch = native_launch,
 	.bind = native_bind,
+	.unbind = native_unbind,
 	.reap = native_reap,
 	.list = native_list,
 	.measure = native_measure,

@@ -52,6 +52,9 @@ struct runtime_ops {
 	 * hostname, limits and mounts. One that failed is of no use any more. */
 	void (*bind)(struct runtime *runtime, const struct spec *made, const struct sandbox *wanted,
 	             runtime_on_bound on_bound, void *ctx);
+	/* One that failed, or ends before K_CLAIM: what is asked for next may be bound to what this
+	 * one was. Nobody waits for it. */
+	void (*unbind)(struct runtime *runtime, const char *id);
 	/* Ends whatever still runs of it. Works on half-made ones and on ones that never were. */
 	void (*reap)(struct runtime *runtime, const char *id, bool keep_files,
 	             runtime_on_reaped on_reaped, void *ctx);

@@ -307,6 +307,29 @@ describe('binding at the claim', () => {
 			await until(() => folders().length === STOCK, 'only the stock is there', 30000);
 		});
 
+	test('the init dies after it is bound and before the claim', { timeout: 90000 }, async () => {
+		await filled();
+		const folder = fresh('between');
+		const stopped = keepers();
+		for (const pid of stopped) process.kill(pid, 'SIGSTOP');
+		const asked = cloche.cli(['-o', 'json', 'sandbox', 'create', '--name', 'between', '-v', `${folder}:/mnt`]);
+		await until(() => helpers().length > 0, 'somebody binds it');
+		const daemon = cloche.daemonProcess();
+		process.kill(daemon.pid, 'SIGSTOP'); // it does not hear yet that it is bound
+		for (const pid of stopped) process.kill(pid, 'SIGCONT');
+		await until(() => helpers().length === 0, 'it is bound', 20000);
+		for (const one of host.allProcesses().filter((info) => stopped.includes(info.ppid))) process.kill(one.pid, 'SIGKILL');
+		await until(() => stopped.every((pid) => !host.processInfo(pid)), 'their keepers end', 20000);
+		process.kill(daemon.pid, 'SIGCONT');
+		const result = await asked;
+		assert.equal(result.code, 0, result.stderr);
+		assert.equal((await cloche.exec('between', 'cat /mnt/seed')).stdout, 'seed of between\n');
+		const { grant } = (await cloche.get('GET', '/sandboxes/between')).mounts[0];
+		assert.equal((await cloche.api('POST', '/sandboxes', { mounts: [{ grant, target: '/mnt' }] })).status, 404, 'and it is used once');
+		await remove('between');
+		await until(() => folders().length === STOCK, 'only the stock is there', 30000);
+	});
+
 	test('as an ordinary user', { skip: !host.isRoot }, async () => {
 		const own = await Daemon.start({ user: host.ordinaryUser, config: '[sandboxes.default]\npool = 1\ndegraded = true\n' });
 		try {

@@ -147,3 +147,47 @@ TEST(what_is_bound_is_checked_and_grants_come_back)
 	expect_refusal(&f, &out, ERR_NOT_FOUND);
 	teardown(&f);
 }
+
+static void begin_unbind(struct wire_out *out, const char *sandbox)
+{
+	wire_begin(out, WIRE_OP_UNBIND, 9);
+	wire_put_str(out, FIELD_SANDBOX, sandbox);
+}
+
+/* The bound one dies unclaimed: the one that is made instead has its grant, once. */
+TEST(who_is_unbound_leaves_its_grants_to_the_next)
+{
+	struct fixture f;
+	struct wire_out out;
+	struct err err = {0};
+	struct id id;
+	char boot[37];
+	setup(&f, fake_zygote, tasks_run);
+	begin_launch(&out, BOX_A, LAYER_A);
+	expect_ok(&f, &out);
+	CHECK_INT(proc_boot_id(boot), 0);
+	write_init(&f, boot, getpid());
+	CHECK_INT(mkdirat(f.dir, "given", 0700), 0);
+	auto_close int shared = openat(f.dir, "given", O_PATH | O_CLOEXEC);
+	CHECK_INT(grants_add(&f.broker->grants, &f.broker->site.state, shared, true, &id, &err), 0);
+	auto_free char *mount = mem_printf("%s\t/mnt\tro", id.text);
+	begin_bind(&out, BOX_A);
+	wire_put_str(&out, FIELD_MOUNT, mount);
+	expect_ok(&f, &out);
+	CHECK_INT(f.broker->grants.count, 0);
+	for (int i = 0; i < 2; i++) {
+		begin_unbind(&out, BOX_A);
+		expect_ok(&f, &out);
+		CHECK_INT(f.broker->grants.count, 1);
+	}
+	begin_launch(&out, BOX_B, LAYER_A);
+	wire_put_str(&out, FIELD_MOUNT, mount);
+	expect_ok(&f, &out);
+	CHECK_INT(f.broker->grants.count, 0);
+	begin_bind(&out, BOX_A);
+	wire_put_str(&out, FIELD_MOUNT, mount);
+	expect_refusal(&f, &out, ERR_NOT_FOUND);
+	begin_unbind(&out, "sb_00000000000000000009");
+	expect_refusal(&f, &out, ERR_NOT_FOUND);
+	teardown(&f);
+}
