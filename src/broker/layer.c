@@ -8,8 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include "broker/box.h"
 #include "broker/worker.h"
 #include "os/path.h"
+#include "os/proc.h"
 
 enum { LAYER_UNPACK_MS = 3600 * 1000, LAYER_SWEEP_MAX = 10000 };
 
@@ -198,11 +197,13 @@ int layer_sweep(struct site *site)
 		;
 	if (each(site, is_old, count_old, site) <= 0)
 		return 0;
+	pid_t self = getpid();
 	pid_t pid = fork();
 	if (pid != 0)
 		return pid < 0 ? -errno : 0;
 	fd_closep(&site->state.lock_fd);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* the next start goes on */
+	if (proc_die_with(self) < 0) /* the next start goes on */
+		_exit(1);
 	_exit(each(site, is_old, sweep_one, site) < 0);
 }
 

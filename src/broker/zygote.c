@@ -15,22 +15,24 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "os/caps.h"
+#include "os/proc.h"
 
 enum { ZYGOTE_KEEP_MAX = 16 };
 
-static NORETURN void run_child(const struct zygote_role *role, int sock, struct wire_msg *msg)
+static NORETURN void run_child(const struct zygote_role *role, int sock, pid_t zygote,
+                               struct wire_msg *msg)
 {
 	close(sock);
 	signal(SIGCHLD, SIG_DFL);
-	if (!role->outlives)
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0,
-		            0); /* cannot fail for a valid signal */
+	if (!role->outlives && proc_die_with(zygote) < 0)
+		_exit(1);
 	_exit(role->run(msg, role->ctx));
 }
 
 static NORETURN void serve(const struct zygote_role *role, int sock)
 {
 	uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+	pid_t self = getpid();
 	for (;;) {
 		struct wire_msg msg;
 		int r = wire_recv(sock, bytes, LIMIT_WIRE_BYTES, &msg);
@@ -42,7 +44,7 @@ static NORETURN void serve(const struct zygote_role *role, int sock)
 		 */
 		pid_t pid = fork();
 		if (pid == 0)
-			run_child(role, sock, &msg);
+			run_child(role, sock, self, &msg);
 		wire_msg_done(&msg);
 	}
 }

@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
+#include "os/proc.h"
 #include "os/syscalls.h"
 
 /* A map file takes one write of at most one page, and the kernel 340 lines. */
@@ -100,10 +100,9 @@ int ns_write_maps(pid_t pid, const struct ns_map *uids, size_t uid_count, const 
 	return r;
 }
 
-static NORETURN void hold_namespace(void)
+static NORETURN void hold_namespace(pid_t parent)
 {
-	/* The parent may be gone before the death signal is armed: then nobody ends us. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() == 1)
+	if (proc_die_with(parent) < 0)
 		_exit(1);
 	for (;;)
 		pause();
@@ -113,13 +112,14 @@ int ns_user_create(const struct ns_map *uids, size_t uid_count, const struct ns_
                    size_t gid_count, bool deny_setgroups, int *ret_fd)
 {
 	auto_close int fd = -1;
+	pid_t parent = getpid();
 
 	/* No exit signal: the caller's loop must not see a child it never started. */
 	pid_t pid = clone_any(CLONE_NEWUSER, 0, -1, NULL);
 	if (pid < 0)
 		return pid;
 	if (pid == 0)
-		hold_namespace();
+		hold_namespace(parent);
 
 	int r = ns_write_maps(pid, uids, uid_count, gids, gid_count, deny_setgroups);
 	if (r == 0)

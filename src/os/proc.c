@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "os/syscalls.h"
@@ -134,4 +137,11 @@ int proc_pidfd_open(pid_t pid)
 	int fd = sys_pidfd_open(pid, 0);
 
 	return fd < 0 ? -errno : fd;
+}
+
+int proc_die_with(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return -errno;
+	return getppid() == parent ? 0 : -ESRCH;
 }

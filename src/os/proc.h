@@ -14,3 +14,6 @@ int proc_parent(pid_t pid, pid_t *ret) NODISCARD;
 /* All pids visible in /proc (caller frees). */
 int proc_list(pid_t **ret_pids, size_t *ret_count) NODISCARD;
 int proc_pidfd_open(pid_t pid) NODISCARD;
+/* From now on we die with the process that forked us. -ESRCH: it is gone already, and nobody will
+ * end us; whom we belong to now does not tell, since somebody else may collect orphans. */
+int proc_die_with(pid_t parent) NODISCARD;

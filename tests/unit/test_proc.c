@@ -64,3 +64,59 @@ TEST(the_list_has_us_in_it)
 	auto_close int fd = proc_pidfd_open(getpid());
 	CHECK(fd >= 0);
 }
+
+/* An orphan that comes to somebody who collects them, not to process 1. */
+TEST(who_lost_its_parent_before_it_could_ask_is_told)
+{
+	int go[2], status = 0;
+	pid_t orphan = -1;
+
+	CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
+	CHECK(pipe(go) == 0);
+	pid_t parent = fork();
+	if (parent == 0) {
+		pid_t self = getpid();
+		char byte;
+
+		orphan = fork();
+		if (orphan != 0)
+			_exit(0);
+		close(go[1]);
+		(void)!read(go[0], &byte, 1); /* until the parent was collected */
+		_exit(proc_die_with(self) == -ESRCH ? 42 : 1);
+	}
+	CHECK_INT(waitpid(parent, &status, 0), parent);
+	close(go[0]);
+	close(go[1]);
+	CHECK(wait(&status) > 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
+TEST(who_asked_dies_with_its_parent)
+{
+	int said[2], status = 0;
+	char byte;
+
+	CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
+	CHECK(pipe(said) == 0);
+	pid_t parent = fork();
+	if (parent == 0) {
+		pid_t self = getpid();
+
+		if (fork() == 0) {
+			if (proc_die_with(self) != 0 || write(said[1], "x", 1) != 1)
+				_exit(1);
+			for (;;)
+				pause();
+		}
+		for (;;)
+			pause();
+	}
+	CHECK_INT(read(said[0], &byte, 1), 1);
+	CHECK_INT(kill(parent, SIGKILL), 0);
+	CHECK_INT(waitpid(parent, &status, 0), parent);
+	CHECK(wait(&status) > 0);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	close(said[0]);
+	close(said[1]);
+}
