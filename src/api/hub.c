@@ -5,7 +5,8 @@
 #include "base/str.h"
 #include "store/store.h"
 
-enum { RING = 1024, PAGE = 200 };
+/* A page is about what a client takes at once (http/sse.c). */
+enum { RING = 1024, PAGE = 32 };
 
 struct entry {
 	uint64_t seq;

@@ -20,6 +20,7 @@
 enum {
 	REQUEST_MAGIC = 0x72657173,
 	STREAM_BLOCK_BYTES = 64 * 1024,
+	ENDLESS_BLOCK_BYTES = 4 * 1024, /* only used for HTTP/1.0: others get chunks */
 };
 
 struct request *request_begin(struct server *server, struct MHD_Connection *connection,
@@ -602,7 +603,8 @@ void request_answer_stream(struct request *request, int status, const char *type
 	/* A reader may stop for as long as it likes (a pager): back-pressure, no time limit. */
 	MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
 	response = MHD_create_response_from_callback(
-		length == UINT64_MAX ? MHD_SIZE_UNKNOWN : length, STREAM_BLOCK_BYTES, on_reader,
+		length == UINT64_MAX ? MHD_SIZE_UNKNOWN : length,
+		length == UINT64_MAX ? ENDLESS_BLOCK_BYTES : STREAM_BLOCK_BYTES, on_reader,
 		request_ref(request), on_reader_free);
 	answer(request, status, type, response);
 }

@@ -27,7 +27,9 @@
 
 enum {
 	CONNECTION_IDLE_S = 60,
-	CONNECTION_POOL_BYTES = 2 * LIMIT_HTTP_HEADER_BYTES,
+	/* The library reads into half of it and clears what it did not use: that is what a waiting
+	 * client weighs. */
+	CONNECTION_POOL_BYTES = LIMIT_HTTP_HEADER_BYTES + 8 * 1024,
 	ACCEPT_AT_ONCE = 32,
 	ACCEPT_AGAIN_MS = 100,
 	FIRST_LOOK_MS = 200, /* whether a client that says nothing is still there */

@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "http/request.h"
 
-enum { BUFFER_BYTES = 512 * 1024, LOW_BYTES = 128 * 1024, BEAT_MS = 15000 };
+/* Whoever sends can send it later as well: what waits for a client is a mouthful, not a meal. */
+enum { EVENT_BYTES = 512 * 1024, FULL_BYTES = 4 * 1024, BEAT_MS = 15000 };
 
 struct sse {
 	struct request *request;
@@ -31,7 +32,7 @@ static ssize_t on_pull(struct request *request, uint8_t *to, size_t max, void *c
 	struct sse *sse = ctx;
 	size_t take;
 
-	if (buf_len(&sse->buf) <= LOW_BYTES && sse->refused && !sse->finished) {
+	if (buf_len(&sse->buf) == 0 && sse->refused && !sse->finished) {
 		sse->refused = false;
 		sse->ops->on_writable(sse, sse->ctx);
 	}
@@ -40,6 +41,8 @@ static ssize_t on_pull(struct request *request, uint8_t *to, size_t max, void *c
 		return sse->finished ? REQUEST_STREAM_END : 0;
 	memcpy(to, buf_head(&sse->buf), take);
 	buf_consume(&sse->buf, take);
+	if (buf_len(&sse->buf) == 0)
+		buf_done(&sse->buf); /* most clients wait most of the time, and weigh nothing */
 	return (ssize_t)take;
 }
 
@@ -71,7 +74,7 @@ struct sse *sse_open(struct request *request, const struct sse_ops *ops, void *c
 	sse->request = request_ref(request);
 	sse->ops = ops;
 	sse->ctx = ctx;
-	buf_init(&sse->buf, BUFFER_BYTES);
+	buf_init(&sse->buf, FULL_BYTES + EVENT_BYTES);
 	request_set_on_end(request, on_end, sse);
 	request_add_header(request, "Cache-Control", "no-store");
 	request_answer_stream(request, 200, "text/event-stream", UINT64_MAX, on_pull, sse);
@@ -102,7 +105,11 @@ int sse_send(struct sse *sse, const char *id, const char *event, const char *dat
 
 	if (sse->finished)
 		return -EPIPE;
-	buf_init(&one, BUFFER_BYTES);
+	if (buf_len(&sse->buf) >= FULL_BYTES) {
+		sse->refused = true;
+		return -EAGAIN;
+	}
+	buf_init(&one, EVENT_BYTES);
 	if (id)
 		r = buf_printf(&one, "id: %s\n", id);
 	if (r == 0 && event)

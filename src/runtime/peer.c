@@ -40,7 +40,6 @@ struct peer {
 	size_t queue_count;
 	bool closed;
 	bool *freed; /* set while a callback of ours may free us */
-	uint8_t bytes[LIMIT_WIRE_BYTES];
 };
 
 static void queued_free(struct queued *queued)
@@ -162,14 +161,17 @@ static bool dispatch(struct peer *peer, struct wire_msg *msg)
 	return true;
 }
 
+/* A message lives until its dispatch is over, so its bytes need no place in every peer: with a
+ * thousand sandboxes those places would be most of what the daemon weighs. */
 static void receive(struct peer *peer)
 {
+	uint8_t bytes[LIMIT_WIRE_BYTES];
 	bool freed = false;
 
 	peer->freed = &freed;
 	for (int i = 0; i < ROUND_MESSAGES; i++) {
 		struct wire_msg msg;
-		int r = wire_recv(peer->fd, peer->bytes, sizeof(peer->bytes), &msg);
+		int r = wire_recv(peer->fd, bytes, sizeof(bytes), &msg);
 		bool fine;
 
 		if (r == -EAGAIN || r == -EINTR)

@@ -78,8 +78,27 @@ static ssize_t on_idle_pull(struct request *request, uint8_t *to, size_t max, vo
 	return 0;
 }
 
+enum { FLOOD_EVENTS = 2000, FLOOD_BYTES = 200 };
+
+static unsigned flooded; /* events that were taken of a flood */
+
+static void pour(struct sse *sse)
+{
+	char data[FLOOD_BYTES + 1];
+
+	while (flooded < FLOOD_EVENTS) {
+		(void)snprintf(data, sizeof(data), "%0*u", FLOOD_BYTES, flooded);
+		if (sse_send(sse, NULL, NULL, data) < 0)
+			return;
+		flooded++;
+	}
+	sse_finish(sse);
+}
+
 static void on_sse_writable(struct sse *sse, void *ctx)
 {
+	if (ctx)
+		pour(sse);
 }
 
 static void on_sse_end(struct sse *sse, bool is_gone, void *ctx)
@@ -88,6 +107,13 @@ static void on_sse_end(struct sse *sse, bool is_gone, void *ctx)
 }
 
 static const struct sse_ops sse_ops = {on_sse_writable, on_sse_end};
+
+/* Before anything of it is sent: what was taken is in memory. */
+static void begin_flood(struct request *request)
+{
+	pour(sse_open(request, &sse_ops, &flooded));
+	CHECK(flooded > 0 && flooded * FLOOD_BYTES < 8 * 1024);
+}
 
 static void mark(struct request *request)
 {
@@ -116,7 +142,7 @@ static void on_request(struct request *request, void *ctx)
 {
 	const char *path = request_path(request);
 
-	if (!str_eq(path, "/events"))
+	if (!str_eq(path, "/events") && !str_eq(path, "/flood"))
 		request_set_on_end(request, on_end, NULL);
 	mark(request);
 	if (str_eq(path, "/now"))
@@ -140,6 +166,8 @@ static void on_request(struct request *request, void *ctx)
 		request_answer_stream(request, 200, "text/plain", UINT64_MAX, on_idle_pull, NULL);
 	else if (str_eq(path, "/events"))
 		CHECK_INT(sse_send(sse_open(request, &sse_ops, NULL), "7", "kind", "a\nb"), 0);
+	else if (str_eq(path, "/flood"))
+		begin_flood(request);
 	else
 		say(request, 404, path);
 }
@@ -457,6 +485,56 @@ TEST(events_are_framed)
 	run();
 	CHECK_INT(ended, 1);
 	CHECK_INT(gone, 1);
+	tear_down();
+}
+
+/* A thousand of them must not weigh what they have not read. */
+TEST(events_wait_with_whoever_makes_them)
+{
+	static char all[2 * FLOOD_EVENTS * FLOOD_BYTES];
+	size_t used = 0;
+	char last[FLOOD_BYTES + 1];
+	set_up();
+	int fd = dial();
+
+	CHECK_INT(write(fd, "GET /flood HTTP/1.0\r\nHost: x\r\n\r\n", 32), 32);
+	run();
+	CHECK(flooded < FLOOD_EVENTS);
+	for (int rounds = 0; rounds < 100000 && ended == 0; rounds++) {
+		ssize_t n = read(fd, all + used, MIN(sizeof(all) - 1 - used, (size_t)1000));
+
+		used += (size_t)MAX(n, 0);
+		CHECK(loop_step(loop, 0) >= 0);
+	}
+	for (ssize_t n = 1; n > 0; used += (size_t)MAX(n, 0))
+		n = read(fd, all + used, sizeof(all) - 1 - used);
+	CHECK_INT(gone, 0);
+	CHECK(used > FLOOD_EVENTS * FLOOD_BYTES);
+	(void)snprintf(last, sizeof(last), "%0*u", FLOOD_BYTES, FLOOD_EVENTS - 1);
+	CHECK_HAS(all, last);
+	close(fd);
+	tear_down();
+}
+
+TEST(long_headers_are_taken_and_endless_ones_not)
+{
+	static char text[80 * 1024];
+	static const struct {
+		int bytes;
+		const char *status;
+	} cases[] = {{28 * 1024, "200 OK"}, {60 * 1024, "431 "}};
+
+	set_up();
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		int fd = dial();
+
+		(void)snprintf(text, sizeof(text),
+		               "GET /now HTTP/1.1\r\nHost: x\r\nX-Long: %0*d\r\n\r\n",
+		               cases[i].bytes, 0);
+		CHECK_HAS(talk(fd, text), cases[i].status);
+		close(fd);
+		run();
+	}
 	tear_down();
 }
 
