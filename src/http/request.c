@@ -549,6 +549,7 @@ void request_answer(struct request *request, int status, const char *type, const
                     size_t len)
 {
 	struct MHD_Response *response;
+	uint8_t *copy;
 
 	if (!can_answer(request))
 		return;
@@ -557,9 +558,10 @@ void request_answer(struct request *request, int status, const char *type, const
 		virtual_take_answer(request, status, type);
 		return;
 	}
-	/* The library copies before it returns; its parameter is not const for other modes. */
-	response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)bytes,
-	                                           MHD_RESPMEM_MUST_COPY);
+	copy = mem_zalloc(len + 1);
+	if (len > 0)
+		memcpy(copy, bytes, len);
+	response = MHD_create_response_from_buffer_with_free_callback(len, copy, free);
 	answer(request, status, type, response);
 	early_answer(request, bytes, len);
 }

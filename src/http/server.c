@@ -23,6 +23,7 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "http/private.h"
+#include "http/refusal.h"
 #include "http/virtual.h"
 
 enum {
@@ -439,10 +440,13 @@ static size_t on_unescape(void *cls, struct MHD_Connection *connection, char *te
 
 static void PRINTF(2, 0) on_library_log(void *cls, const char *fmt, va_list args)
 {
-	char text[200];
+	struct server *server = cls;
+	char text[300];
 
-	if (vsnprintf(text, sizeof(text), fmt, args) > 0)
-		log_debug("http library", LOG_STR("text", text));
+	if (vsnprintf(text, sizeof(text), fmt, args) <= 0)
+		return;
+	server_count_answer(server, refusal_heard(text));
+	log_debug("http library", LOG_STR("text", text));
 }
 
 static struct MHD_Daemon *start(struct server *server)
@@ -462,7 +466,7 @@ static struct MHD_Daemon *start(struct server *server)
 	if (cert)
 		flags |= MHD_USE_TLS;
 	return MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_EXTERNAL_LOGGER,
-	                        on_library_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
+	                        on_library_log, server, MHD_OPTION_CONNECTION_LIMIT,
 	                        server->config.max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
 	                        (unsigned)CONNECTION_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 	                        (size_t)CONNECTION_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED,
