@@ -7,14 +7,23 @@
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
 #include "os/proc.h"
 
-/* A sandbox may have thousands of sockets and descriptors: it is not served for ever. */
+/* A sandbox may have thousands of sockets and descriptors: it is not served for ever. Counted is
+ * the time this process works: on a busy machine a program has its name, too. */
 enum { TABLE_MOST = 1024 * 1024, PATIENCE_US = 20 * 1000 };
+
+static uint64_t worked_us(void)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now); /* cannot fail for oneself */
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
 
 /* "sl local remote state … inode": the tables of /proc/net. 0: not in this one. */
 static unsigned long inode_in(const char *table, uint16_t port, uint16_t remote)
@@ -63,7 +72,7 @@ static bool has_socket(pid_t pid, const char *wanted, uint64_t until_us)
 	bool is_found = false;
 	if (!dir)
 		return false;
-	while (!is_found && io_boot_us() < until_us &&
+	while (!is_found && worked_us() < until_us &&
 	       (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
 		ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
 		target[n > 0 ? n : 0] = '\0';
@@ -90,7 +99,7 @@ bool who_has(bool is_tcp, uint16_t port, uint16_t remote, pid_t *ret_pid, char r
 {
 	static const char *const tables[][2] = {{"/proc/net/udp", "/proc/net/udp6"},
 	                                        {"/proc/net/tcp", "/proc/net/tcp6"}};
-	uint64_t until_us = io_boot_us() + PATIENCE_US;
+	uint64_t until_us = worked_us() + PATIENCE_US;
 	unsigned long inode = inode_in(tables[is_tcp][0], port, remote);
 	if (inode == 0)
 		inode = inode_in(tables[is_tcp][1], port, remote);
@@ -103,7 +112,7 @@ bool who_has(bool is_tcp, uint16_t port, uint16_t remote, pid_t *ret_pid, char r
 	size_t at = count;
 	bool is_found = false;
 	/* The youngest first: who just connected has likely just started. */
-	while (!is_found && at > 0 && io_boot_us() < until_us)
+	while (!is_found && at > 0 && worked_us() < until_us)
 		is_found = has_socket(pids[--at], wanted, until_us);
 	(void)setfsuid(getuid());
 	(void)setfsgid(getgid());

@@ -13,10 +13,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-enum { WAITS = 32, TICK_MS = 1000, WHO_MS = 50, IDLE_TICKS = 5 };
+/* WHO_MS: a program is looked for in some milliseconds; on a machine that is very busy its refusal
+ * waits rather than being told without a name. */
+enum { WAITS = 32, TICK_MS = 1000, WHO_MS = 250, IDLE_TICKS = 5 };
 
 enum class { CLASS_NAME, CLASS_DENIAL, CLASS_OTHER, CLASSES_ };
-enum { SHARE_NAME = 32, SHARE_DENIAL = 48, SHARE_OTHER = 64 };
+enum { SHARE_NAME = 64, SHARE_DENIAL = 96, SHARE_OTHER = 64 };
 enum { KINDS = SHARE_NAME + SHARE_DENIAL + SHARE_OTHER, HOSTS_OF_NAMES = DECISION_HOSTS / 4 };
 
 static const size_t shares[CLASSES_] = {SHARE_NAME, SHARE_DENIAL, SHARE_OTHER};

@@ -54,6 +54,16 @@ struct network {
 
 /* --- telling --- */
 
+/* The address of a question is that of whatever resolver the program believes in; what is about no
+ * address has port 0 and none. */
+static bool has_address(const struct decision *decision)
+{
+	static const struct addr none;
+	if (decision->to.port != 0)
+		return decision->proto != DECISION_DNS;
+	return memcmp(&decision->to.addr, &none, sizeof(none)) != 0;
+}
+
 static void put_decision(const struct decision *decision, struct wire_out *out)
 {
 	char address[ADDR_TEXT];
@@ -62,8 +72,7 @@ static void put_decision(const struct decision *decision, struct wire_out *out)
 	wire_put_str(out, FIELD_PROTO, decision_proto_name(decision->proto));
 	if (decision->host[0] != '\0')
 		wire_put_str(out, FIELD_HOST, decision->host);
-	/* The address of a question is that of whatever resolver the program believes in. */
-	if (decision->proto != DECISION_DNS || decision->to.port == 0)
+	if (has_address(decision))
 		wire_put_str(out, FIELD_ADDRESS, address);
 	wire_put_u64(out, FIELD_PORT, decision->to.port);
 	if (decision->program[0] != '\0') {

@@ -9,14 +9,13 @@
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "dial.h"
@@ -316,23 +315,33 @@ static struct verdict reconnect(void)
 
 struct moving {
 	struct sockaddr_in now, good, bad;
+	atomic_bool is_over;
 };
 
-/* What is connected to may be either; what answers may be the good one alone. */
+static void *keep_moving(void *arg)
+{
+	struct moving *moving = arg;
+	while (!atomic_load_explicit(&moving->is_over, memory_order_relaxed)) {
+		*(volatile struct sockaddr_in *)&moving->now = moving->bad;
+		*(volatile struct sockaddr_in *)&moving->now = moving->good;
+	}
+	return NULL;
+}
+
+/* Written over by a second thread: what is connected to may be either; what answers may be the good
+ * one alone. */
 static struct verdict race(void)
 {
-	struct moving *moving = mmap(NULL, sizeof(*moving), PROT_READ | PROT_WRITE,
-	                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	static struct moving all;
+	struct moving *moving = &all;
+	pthread_t mover;
 	int answers = 0;
 	if (ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0)
 		return broken("the allowed name does not resolve");
 	moving->good = moving->now = at(probe_arg("address"), 22).v4;
 	moving->bad = at(probe_arg("other"), 22).v4;
-	pid_t mover = fork();
-	while (mover == 0) {
-		*(volatile struct sockaddr_in *)&moving->now = moving->bad;
-		*(volatile struct sockaddr_in *)&moving->now = moving->good;
-	}
+	if (pthread_create(&mover, NULL, keep_moving, moving) != 0)
+		return broken("no second thread");
 	unsigned good = 0, bad = 0, refused = 0;
 	uint64_t tries = probe_number("races", RACES);
 	for (uint64_t i = 0; i < tries; i++) {
@@ -348,8 +357,8 @@ static struct verdict race(void)
 		bad += n > 0 && strstr(line, probe_arg("address")) == NULL;
 		close(fd);
 	}
-	kill(mover, SIGKILL);
-	waitpid(mover, NULL, 0);
+	atomic_store(&moving->is_over, true);
+	pthread_join(mover, NULL);
 	if (bad > 0 || good == 0 || refused == 0)
 		return broken("%u allowed, %u refused, %u reached the other", good, refused, bad);
 	return held(0, "%u allowed, %u refused", good, refused);

@@ -9,15 +9,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "probe.h"
@@ -204,20 +203,21 @@ static struct verdict own_loopback_works(void)
 }
 
 /* E16: an address that changes while somebody looks at it: our own loopback, which is allowed, and
- * one outside, which is not, written over each other by another process all the time. */
+ * one outside, which is not, written over each other by another thread all the time. */
 struct moving {
 	struct sockaddr_in addr; /* what connect is given */
 	struct sockaddr_in inside, outside;
+	atomic_bool is_over;
 };
 
-static pid_t keep_moving(struct moving *moving)
+static void *keep_moving(void *arg)
 {
-	pid_t pid = fork();
-	while (pid == 0) {
+	struct moving *moving = arg;
+	while (!atomic_load_explicit(&moving->is_over, memory_order_relaxed)) {
 		*(volatile struct sockaddr_in *)&moving->addr = moving->outside;
 		*(volatile struct sockaddr_in *)&moving->addr = moving->inside;
 	}
-	return pid;
+	return NULL;
 }
 
 /* True when somebody answers who is not our own listener, which never does. */
@@ -259,8 +259,9 @@ static uint64_t try_udp(const struct moving *moving, uint64_t tries)
 
 static struct verdict race_address(int type, uint64_t tries)
 {
-	struct moving *moving = mmap(NULL, sizeof(*moving), PROT_READ | PROT_WRITE,
-	                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	static struct moving all;
+	struct moving *moving = &all;
+	pthread_t mover;
 	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t size = sizeof(own);
 	const char *outside = probe_arg("address") ? probe_arg("address") : "192.0.2.1";
@@ -273,10 +274,11 @@ static struct verdict race_address(int type, uint64_t tries)
 	moving->outside.sin_port = htons((uint16_t)probe_number("port", 80));
 	if (inet_pton(AF_INET, outside, &moving->outside.sin_addr) != 1)
 		return broken("bad address %s", outside);
-	pid_t mover = keep_moving(moving);
+	if (pthread_create(&mover, NULL, keep_moving, moving) != 0)
+		return broken("no second thread");
 	uint64_t bad = type == SOCK_STREAM ? try_tcp(moving, tries) : try_udp(moving, tries);
-	kill(mover, SIGKILL);
-	waitpid(mover, NULL, 0);
+	atomic_store(&moving->is_over, true);
+	pthread_join(mover, NULL);
 	return bad ? broken("%llu of %llu reached %s", (unsigned long long)bad,
 	                    (unsigned long long)tries, outside)
 	           : held(0, "%llu tries", (unsigned long long)tries);

@@ -317,6 +317,7 @@ secret = "env:CLOCHE_EGRESS_SECRET"
 		await cloche.get('POST', `/sandboxes/${one}/execs`, { background: true, shell: `node -e 'require("net").createServer((s) => s.end("mine")).listen(8081, "::"); setTimeout(() => {}, 60000)'` });
 		await until(async () => (await cloche.exec(one, 'curl -s telnet://127.0.0.1:8081 </dev/null')).stdout === 'mine', 'it listens');
 		await probe(two, 'web', ['neighbour=8081']);
+		for (const address of ['93.184.1.2', '192.0.0.1']) await decided(two, { verdict: 'deny', proto: 'tcp', address, port: 8081 });
 		// From the machine's side and from beyond it: nobody listens there.
 		for (const child of [net.site, net.world])
 			assert.throws(() => execFileSync('nsenter', ['-t', String(child.pid), '-n', 'curl', '-s', '-m', '3', 'http://93.184.1.2:8081/'], { stdio: 'pipe' }));
