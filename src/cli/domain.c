@@ -359,7 +359,7 @@ bool domain_run(struct cli *cli, int *ret_status)
 	auto_json json_t *command = NULL;
 	auto_free char *target = NULL;
 
-	if (!command_is_word(noun) || (*verb && *verb != '-' && !command_is_word(verb)) ||
+	if (!command_is_noun(noun) || (*verb && *verb != '-' && !command_is_verb(verb)) ||
 	    cli_prepare(cli) < 0)
 		return false;
 	if (!*verb || *verb == '-') {
@@ -419,7 +419,7 @@ int cmd_command_show(struct cli *cli)
 
 	if (r <= 0)
 		return r;
-	if (!command_is_word(cli->argv[0]) || !command_is_word(cli->argv[1]))
+	if (!command_is_noun(cli->argv[0]) || !command_is_verb(cli->argv[1]))
 		return err_set(&cli->err, ERR_INVALID, "usage: cloche command show NOUN VERB");
 	auto_free char *target = client_target("/commands/%s", cli->argv[0]);
 	auto_free char *whole = mem_printf("%s/%s", target, cli->argv[1]);

@@ -47,12 +47,22 @@ void command_unrefp(struct command **command)
 	*command = NULL;
 }
 
-bool command_is_word(const char *text)
+static bool is_of(const char *text, const char *letters)
 {
-	size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-");
+	size_t len = strspn(text, letters);
 
 	return len > 0 && len <= COMMAND_WORD && text[len] == '\0' && text[0] >= 'a' &&
 	       text[0] <= 'z' && text[len - 1] != '-';
+}
+
+bool command_is_noun(const char *text)
+{
+	return is_of(text, "abcdefghijklmnopqrstuvwxyz0123456789-");
+}
+
+bool command_is_verb(const char *text)
+{
+	return is_of(text, "abcdefghijklmnopqrstuvwxyz0123456789-_");
 }
 
 bool command_is_taken(const char *noun)

@@ -80,8 +80,10 @@ struct command *command_ref(struct command *command);
 void command_unref(struct command *command);
 void command_unrefp(struct command **command);
 
-/* A word of a command line: a-z 0-9 and "-", the first a letter. */
-bool command_is_word(const char *text);
+/* Words of a command line: a-z 0-9 and "-", the first a letter. Verbs may have "_" besides: nouns
+ * not, so that NOUN_VERB is one command. */
+bool command_is_noun(const char *text);
+bool command_is_verb(const char *text);
 /* A first word that the command line has itself. */
 bool command_is_taken(const char *noun);
 /* "NAME.toml", and no path. */

@@ -46,16 +46,30 @@ static int read_text(struct manifest *manifest, void *field, const struct toml *
 	return 0;
 }
 
-static int read_word(struct manifest *manifest, void *field, const struct toml *node,
+static int read_noun(struct manifest *manifest, void *field, const struct toml *node,
                      struct err *err)
 {
 	if (read_text(manifest, field, node, err) < 0)
 		return -1;
-	if (command_is_word(node->str))
+	if (command_is_noun(node->str))
+		return 0;
+	return err_set(
+		err, ERR_CONFIG,
+		"'noun' must be at most %d of a-z 0-9 -, the first a letter, the last no '-'",
+		COMMAND_WORD);
+}
+
+static int read_verb(struct manifest *manifest, void *field, const struct toml *node,
+                     struct err *err)
+{
+	if (read_text(manifest, field, node, err) < 0)
+		return -1;
+	if (command_is_verb(node->str))
 		return 0;
 	return err_set(err, ERR_CONFIG,
-	               "'%s' must be at most %d of a-z 0-9 -, the first a letter, the last no '-'",
-	               node->key, COMMAND_WORD);
+	               "'verb' must be at most %d of a-z 0-9 - _, the first a letter, the last no "
+	               "'-'",
+	               COMMAND_WORD);
 }
 
 static int read_list(struct manifest *manifest, void *field, const struct toml *node,
@@ -219,8 +233,8 @@ static int read_schema(struct manifest *manifest, void *field, const struct toml
 }
 
 static const struct key keys[] = {
-	{"noun", read_word, OF_COMMAND(noun)},
-	{"verb", read_word, OF_COMMAND(verb)},
+	{"noun", read_noun, OF_COMMAND(noun)},
+	{"verb", read_verb, OF_COMMAND(verb)},
 	{"description", read_text, OF_COMMAND(about)},
 	{"scope", read_text, OF_COMMAND(scope)},
 	{"approval", read_approval, OF_COMMAND(asks)},

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		else
 			must(err.code == ERR_INVALID && err.msg[0]);
 	} else if (command_parse("x.toml", text, len - 1, &command, &err) == 0) {
-		must(command_is_word(command->noun) && command_is_word(command->verb));
+		must(command_is_noun(command->noun) && command_is_verb(command->verb));
 		if (command_compile(command, &err) == 0)
 			fill_in(command);
 	} else {

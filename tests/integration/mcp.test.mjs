@@ -1,16 +1,11 @@
 // MCP at /mcp and on stdio: both eras of the protocol, who sees which tools, streams that go on.
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import http from 'node:http';
-import path from 'node:path';
-import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 
 import { call, events, stream } from './lib/http.mjs';
-import { run as runProgram, until, withDaemon } from './lib.mjs';
+import { until, withDaemon } from './lib.mjs';
 
-const HERE = path.dirname(fileURLToPath(import.meta.url));
 const CONFIG = '[sandboxes.default]\npool = 0\n[server]\nrate_limit = 0\n';
 const BOTH = { accept: 'application/json, text/event-stream' };
 const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
@@ -339,47 +334,4 @@ cloche mcp < /tmp/in`;
 		const url = (await cloche.get('POST', '/tasks/run', { instruction: `curl -sS http://api.cloche.internal/mcp -H 'accept: application/json' -d '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'` }, { headers: { prefer: 'wait=60' } })).task;
 		assert.equal(JSON.parse(url.stdout).result.serverInfo.name, 'cloche');
 	});
-
-	/** For clients that cannot present a key: somebody in between does. */
-	const withProxy = async (use) => {
-		const proxy = http.createServer((request, response) => {
-			const inner = http.request({ ...tcp, method: request.method, path: request.url, headers: { ...request.headers, ...bearer(key) } }, (answer) => {
-				response.writeHead(answer.statusCode, answer.headers);
-				answer.pipe(response);
-				response.on('close', () => answer.destroy());
-			});
-			inner.on('error', () => response.destroy());
-			request.pipe(inner);
-		});
-		proxy.listen(0, '127.0.0.1');
-		await once(proxy, 'listening');
-		try {
-			await use(`http://127.0.0.1:${proxy.address().port}/mcp`);
-		} finally {
-			proxy.closeAllConnections();
-			proxy.close();
-		}
-	};
-	const program = (name) => path.join(HERE, '../node_modules/.bin', name);
-
-	test('the official conformance suite', () =>
-		withProxy(async (url) => {
-			const out = fs.mkdtempSync(path.join(cloche.folder, 'conformance-'));
-			const result = await runProgram(program('conformance'), ['server', '--url', url, '--expected-failures', path.join(HERE, 'mcp-baseline.yml'), '-o', out], { cwd: out, ms: 120000 });
-			assert.equal(result.code, 0, result.stdout + result.stderr);
-			for (const scenario of ['server-initialize', 'ping', 'tools-list', 'server-sse-multiple-streams', 'dns-rebinding-protection'])
-				assert.match(result.stdout, new RegExp(`✓ ${scenario}: `));
-		}));
-
-	test('the official inspector', () =>
-		withProxy(async (url) => {
-			const inspect = async (...args) => {
-				const result = await runProgram(program('mcp-inspector'), ['--cli', url, ...args], { ms: 60000 });
-				assert.equal(result.code, 0, result.stdout + result.stderr);
-				return JSON.parse(result.stdout);
-			};
-			assert.ok((await inspect('--method', 'tools/list')).tools.some(({ name }) => name === 'runTask'));
-			const ran = await inspect('--method', 'tools/call', '--tool-name', 'runTask', '--tool-arg', 'instruction=echo inspected', '--tool-arg', 'waitSeconds=30');
-			assert.equal(ran.structuredContent.task.stdout, 'inspected\n');
-		}));
 });

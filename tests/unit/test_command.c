@@ -197,10 +197,13 @@ TEST(names_of_manifests)
 	CHECK(!command_is_file("a/b.toml"));
 	CHECK(!command_is_file("x.tom"));
 	CHECK(!command_is_file(".toml"));
-	CHECK(command_is_word("a-b2"));
-	CHECK(!command_is_word("-a"));
-	CHECK(!command_is_word("a-"));
-	CHECK(!command_is_word("A"));
-	CHECK(!command_is_word(".."));
-	CHECK(!command_is_word(""));
+	CHECK(command_is_noun("a-b2"));
+	CHECK(!command_is_noun("-a"));
+	CHECK(!command_is_noun("a-"));
+	CHECK(!command_is_noun("A"));
+	CHECK(!command_is_noun(".."));
+	CHECK(!command_is_noun(""));
+	CHECK(!command_is_noun("a_b"));
+	CHECK(command_is_verb("a_b"));
+	CHECK(!command_is_verb("_a"));
 }
