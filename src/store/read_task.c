@@ -67,11 +67,19 @@ int store_task_get(struct store *store, const char *id, struct task **ret, struc
 	return r;
 }
 
+static bool is_open(const char *state)
+{
+	return state != NULL && (strcmp(state, run_state_name(RUN_PENDING)) == 0 ||
+	                         strcmp(state, run_state_name(RUN_RUNNING)) == 0);
+}
+
 int store_task_list(struct store *store, const struct task_filter *filter, struct task_page *ret,
                     struct err *err)
 {
 	const struct caller *viewer = filter->viewer;
 	bool sees_all = viewer == NULL || viewer->is_operator;
+	const char *low = filter->is_session ? TASK_SESSION_PREFIX "_" : TASK_PREFIX "_";
+	const char *high = filter->is_session ? TASK_SESSION_PREFIX "_~" : TASK_PREFIX "_~";
 	auto_free char *before = NULL;
 	struct task_page page = {0};
 	sqlite3_stmt *row;
@@ -80,11 +88,12 @@ int store_task_list(struct store *store, const struct task_filter *filter, struc
 
 	if (cursor_check_limit(filter->limit, &limit, err) < 0 ||
 	    cursor_read(filter->cursor, &before, err) < 0 ||
-	    begin(store, SQL_TASK_LIST, &row, err, value_text(sees_all ? "" : viewer->team.text),
+	    begin(store, is_open(filter->state) ? SQL_TASK_LIST_OPEN : SQL_TASK_LIST, &row, err,
+	          value_text(sees_all ? "" : viewer->team.text),
 	          value_text(sees_all ? "" : viewer->principal.text),
-	          value_int(!sees_all && viewer->role == ROLE_ADMIN), value_text(before),
-	          value_text(filter->state != NULL ? filter->state : ""),
-	          value_text(filter->is_session ? TASK_SESSION_PREFIX "_" : TASK_PREFIX "_"),
+	          value_int(!sees_all && viewer->role == ROLE_ADMIN),
+	          value_text(*before && strcmp(before, high) < 0 ? before : high),
+	          value_text(filter->state != NULL ? filter->state : ""), value_text(low),
 	          value_int(limit + 1)) < 0)
 		return -1;
 	page.items = mem_resize(NULL, limit + 1, sizeof(struct task *));

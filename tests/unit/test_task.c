@@ -6,7 +6,9 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "store/cursor.h"
 #include "store/identity.h"
+#include "store/store_impl.h"
 #include "store/task.h"
 #include "task/agent.h"
 #include "task/cost.h"
@@ -284,6 +286,79 @@ TEST(tasks_are_listed_newest_first_and_by_who_sees_them)
 	CHECK_INT(page.count, 0);
 	task_page_done(&page);
 	for (int i = 0; i < 3; i++)
+		task_free(tasks[i]);
+	store_close(store);
+}
+
+/* Sessions sort before tasks: a list of them does not walk through those, whatever cursor it has.
+ */
+TEST(sessions_and_tasks_are_lists_of_their_own)
+{
+	struct store *store = open_store();
+	struct task *task = add_task(store, "t");
+	struct task *session = task_new();
+	struct store_write *write = store_write_new(store);
+	struct task_filter filter = {.is_session = true, .limit = 1};
+	struct task_page page = {0};
+	auto_free char *plan = NULL;
+	sqlite3_stmt *row;
+
+	session->id = id_new(TASK_SESSION_PREFIX);
+	session->title = mem_strdup("s");
+	session->instruction = mem_strdup("");
+	session->agent = mem_strdup("shell");
+	session->choices = mem_strdup("{}");
+	store_add_task(write, session);
+	OK(store_write_wait(write, NULL, &err));
+	for (int i = 0; i < 2; i++) {
+		OK(store_task_list(store, &filter, &page, &err));
+		CHECK_INT(page.count, 1);
+		CHECK_STR(page.items[0]->id.text, session->id.text);
+		task_page_done(&page);
+		filter.cursor = filter.cursor ? filter.cursor : cursor_make(task->id.text);
+	}
+	filter.is_session = false;
+	OK(store_task_list(store, &filter, &page, &err));
+	CHECK_INT(page.count, 0); /* none is older */
+	task_page_done(&page);
+	plan = mem_printf("EXPLAIN QUERY PLAN %s", db_text(SQL_TASK_LIST));
+	CHECK_INT(sqlite3_prepare_v2(store->reader.handle, plan, -1, &row, NULL), SQLITE_OK);
+	CHECK_INT(sqlite3_step(row), SQLITE_ROW);
+	CHECK_HAS((const char *)sqlite3_column_text(row, 3), "(id>? AND id<?)");
+	sqlite3_finalize(row);
+	free((char *)filter.cursor);
+	task_free(session);
+	task_free(task);
+	store_close(store);
+}
+
+/* By the row of its newest run, and by an index that has the unfinished alone. */
+TEST(tasks_are_listed_by_state)
+{
+	struct store *store = open_store();
+	struct task *tasks[] = {add_task(store, "a"), add_task(store, "b")};
+	static const enum run_state states[] = {RUN_RUNNING, RUN_COMPLETED, RUN_FAILED};
+	static const size_t counts[] = {1, 1, 0};
+
+	for (size_t i = 0; i < ARRAY_LEN(tasks); i++) {
+		struct run *run = run_new(tasks[i], 7);
+
+		run->state = states[i];
+		run->ended_ms = states[i] == RUN_RUNNING ? 0 : 8;
+		OK(add_run(store, run));
+		run_free(run);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+		struct task_filter filter = {.state = run_state_name(states[i])};
+		struct task_page page = {0};
+
+		OK(store_task_list(store, &filter, &page, &err));
+		CHECK_INT(page.count, counts[i]);
+		if (page.count > 0 && i < ARRAY_LEN(tasks))
+			CHECK_STR(page.items[0]->id.text, tasks[i]->id.text);
+		task_page_done(&page);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(tasks); i++)
 		task_free(tasks[i]);
 	store_close(store);
 }
