@@ -1,6 +1,8 @@
 #include "api/authz.h"
 
+#include "api/agent_server.h"
 #include "api/call.h"
+#include "api/connect.h"
 #include "api/decode.h"
 #include "api/delegate.h"
 #include "api/identify.h"
@@ -134,15 +136,19 @@ int authz_admit(struct api *api, struct request *request, const struct route *ro
 	*ret = NULL;
 	if (route && route->scope == SCOPE_PUBLIC)
 		return 0;
-	r = route && route->handler == handle_llm
-	            ? identify_model_caller(api, request, &caller, err)
-	            : identify_caller(api, request, &caller, err);
+	if (route && route->handler == handle_port && connect_token_of(request))
+		r = identify_connect(api, request, &caller, err);
+	else if (route && route->handler == handle_llm)
+		r = identify_model_caller(api, request, &caller, err);
+	else
+		r = identify_caller(api, request, &caller, err);
 	if (r < 0) {
 		record_denial(api, request, NULL, route ? route->name : "request", NULL,
 		              rule_of(err));
 		return -1;
 	}
-	if (route && check_route(api, request, route, caller, err) < 0)
+	/* A token of connect.h opens one door, and agent_server_enter looks which. */
+	if (route && !caller->is_connect && check_route(api, request, route, caller, err) < 0)
 		return -1;
 	*ret = take_ptr(caller);
 	return 0;
@@ -320,6 +326,10 @@ void authz_enter(struct call *call)
 {
 	struct err err = {0};
 
+	if (call->caller && call->caller->is_connect) {
+		agent_server_enter(call);
+		return;
+	}
 	if (call->caller && is_of_sandbox(call->route) &&
 	    find_sandbox(call, writes(call->route), &err) < 0 &&
 	    !(call->route->flags & ROUTE_OUTLIVES && err.code == ERR_NOT_FOUND)) {

@@ -213,9 +213,9 @@ struct engine_ops {
 	/* Those of config.toml, then those of the API, oldest first; NULL after the last. Valid
 	 * until the loop goes on. */
 	const struct provider *(*provider_at)(struct engine *engine, size_t index);
-	/* value: its key, to be sealed; NULL: it is a reference, or there is none. */
-	void (*provider_add)(struct engine *engine, const struct provider *provider,
-	                     const char *value, engine_on_done on_done, void *ctx);
+	/* ERR_NOT_FOUND. */
+	void (*provider_put)(struct engine *engine, const struct provider_change *change,
+	                     engine_on_done on_done, void *ctx);
 	void (*provider_remove)(struct engine *engine, const char *id, engine_on_done on_removed,
 	                        void *ctx);
 	/* Asks it for its models, with its key. */

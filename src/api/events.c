@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/str.h"
 #include "http/request.h"
 #include "http/sse.h"
@@ -68,7 +69,15 @@ struct feed {
 	struct sse *sse;
 	struct hub_follower follower;
 	char *kind; /* only these; NULL: all */
+	bool ends;  /* with the run it is about */
+	bool is_over;
 };
+
+static bool is_end(const char *kind)
+{
+	return str_eq(kind, "task.completed") || str_eq(kind, "task.failed") ||
+	       str_eq(kind, "task.cancelled");
+}
 
 static bool send_one(uint64_t number, const char *kind, const char *json, void *ctx)
 {
@@ -78,7 +87,10 @@ static bool send_one(uint64_t number, const char *kind, const char *json, void *
 	if (feed->kind && !str_eq(feed->kind, kind))
 		return true;
 	(void)snprintf(id, sizeof(id), "%llu", (unsigned long long)number); /* 20 digits at most */
-	return sse_send(feed->sse, id, kind, json) == 0;
+	if (feed->is_over || sse_send(feed->sse, id, kind, json) < 0)
+		return false;
+	feed->is_over = feed->ends && is_end(kind);
+	return true;
 }
 
 static void pump(struct feed *feed)
@@ -87,8 +99,10 @@ static void pump(struct feed *feed)
 
 	if (hub_take(&feed->follower, send_one, feed, &err) < 0) {
 		log_error("an event stream ends", LOG_ERR(&err));
-		sse_finish(feed->sse);
+		feed->is_over = true;
 	}
+	if (feed->is_over)
+		sse_finish(feed->sse);
 }
 
 static void on_news(struct hub_follower *follower, void *ctx)
@@ -110,7 +124,8 @@ static void on_end(struct sse *sse, bool gone, void *ctx)
 	mem_freep(&feed);
 }
 
-static void answer_stream(struct call *call, const char *sandbox)
+/* first: what it begins with; NULL: nothing. */
+static void answer_stream(struct call *call, const char *sandbox, const char *first)
 {
 	static const struct sse_ops ops = {on_writable, on_end};
 	const char *last = request_header(call->request, "Last-Event-ID");
@@ -131,6 +146,9 @@ static void answer_stream(struct call *call, const char *sandbox)
 	hub_follow(call->api->hub, &feed->follower, sandbox, after, on_news, feed);
 	hub_show(&feed->follower, call->caller);
 	feed->sse = sse_open(call->request, &ops, feed);
+	feed->ends = first != NULL;
+	if (first)
+		must(sse_send(feed->sse, NULL, NULL, first) == 0);
 	pump(feed);
 	call_done(call);
 }
@@ -138,9 +156,14 @@ static void answer_stream(struct call *call, const char *sandbox)
 void events_answer(struct call *call, const char *subject)
 {
 	if (sse_is_wanted(call->request))
-		answer_stream(call, subject);
+		answer_stream(call, subject, NULL);
 	else
 		answer_page(call, subject);
+}
+
+void events_stream(struct call *call, const char *subject, const char *first)
+{
+	answer_stream(call, subject, first);
 }
 
 void handle_events(struct call *call)

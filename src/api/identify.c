@@ -3,6 +3,7 @@
 #include <strings.h>
 
 #include "api/call.h"
+#include "api/connect.h"
 #include "api/limiter.h"
 #include "api/mcp.h"
 #include "base/io.h"
@@ -285,6 +286,32 @@ static int by_guest(struct identify *identify, struct request *request, struct c
 	return 0;
 }
 
+/* --- whoever drives a session --- */
+
+static int by_connect(struct identify *identify, struct request *request, struct caller **ret,
+                      struct err *err)
+{
+	auto_(credential_freep) struct credential *credential = NULL;
+	struct connect_grant grant;
+	struct caller *caller;
+
+	if (request_count_header(request, "Authorization") > 1)
+		return err_set(err, ERR_UNAUTHORIZED, "the token is not valid");
+	if (connect_read(identify->api, connect_token_of(request), &grant, err) < 0)
+		return -1;
+	credential = grant.credential;
+	request_set_tag(request, credential->id.text);
+	request_disconnect_at(request, io_boot_ms() + (grant.expires_ms - io_real_ms()));
+	caller = caller_of_key(identify, credential, request_source(request));
+	caller->is_connect = true;
+	caller->can_approve = grant.can_approve;
+	caller->is_operator = false;
+	scopes_done(&caller->scopes);
+	caller->scopes = (struct scopes){0};
+	*ret = caller;
+	return 0;
+}
+
 /* --- users of this machine --- */
 
 static int by_user(struct identify *identify, struct request *request, struct caller **ret,
@@ -365,12 +392,39 @@ static int refuse_stranger(struct identify *identify, struct request *request, s
 	return -1;
 }
 
+/* Whoever is known may ask so often. */
+static int check_rate(struct identify *identify, struct request *request,
+                      const struct caller *caller, struct err *err)
+{
+	uint64_t wait_ms;
+
+	if (caller == identify->local)
+		return 0;
+	wait_ms =
+		limiter_take(identify->known,
+	                     caller->credential.text[0] ? caller->credential.text : caller->source,
+	                     io_boot_ms());
+	return wait_ms > 0 ? refuse_rate(request, wait_ms, "requests", err) : 0;
+}
+
+int identify_connect(struct api *api, struct request *request, struct caller **ret, struct err *err)
+{
+	auto_(caller_unrefp) struct caller *caller = NULL;
+
+	if (by_connect(api->identify, request, &caller, err) < 0)
+		return refuse_stranger(api->identify, request, err);
+	must(caller);
+	if (check_rate(api->identify, request, caller, err) < 0)
+		return -1;
+	*ret = take_ptr(caller);
+	return 0;
+}
+
 static int identify_with(struct api *api, struct request *request, bool has_key, const char *key,
                          struct caller **ret, struct err *err)
 {
 	struct identify *identify = api->identify;
 	auto_(caller_unrefp) struct caller *caller = NULL;
-	uint64_t wait_ms;
 	int r;
 
 	if (has_key)
@@ -385,14 +439,8 @@ static int identify_with(struct api *api, struct request *request, bool has_key,
 	if (r < 0)
 		return refuse_stranger(identify, request, err);
 	must(caller);
-	if (caller != identify->local) {
-		wait_ms = limiter_take(identify->known,
-		                       caller->credential.text[0] ? caller->credential.text
-		                                                  : caller->source,
-		                       io_boot_ms());
-		if (wait_ms > 0)
-			return refuse_rate(request, wait_ms, "requests", err);
-	}
+	if (check_rate(identify, request, caller, err) < 0)
+		return -1;
 	*ret = take_ptr(caller);
 	return 0;
 }

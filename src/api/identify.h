@@ -31,6 +31,9 @@ int identify_caller(struct api *api, struct request *request, struct caller **re
  * is no key of ours is a word that a client insists on sending; then where it comes from counts. */
 int identify_model_caller(struct api *api, struct request *request, struct caller **ret,
                           struct err *err) NODISCARD;
+/* The same for a request with a token of connect.h: its caller drives one session. */
+int identify_connect(struct api *api, struct request *request, struct caller **ret,
+                     struct err *err) NODISCARD;
 /* After something was revoked: ends every request whose key does not count any more, except this
  * one (which may be NULL), and every run that was started with it. With an id also the requests of
  * that key. */

@@ -1,6 +1,9 @@
 /* A port inside a sandbox, as a part of the API: everything below it goes inside. */
+#include "api/ports.h"
+
 #include <string.h>
 
+#include "api/agent_server.h"
 #include "api/call.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -12,6 +15,12 @@ static char *tail_of(const char *target, size_t count)
 	for (size_t i = 0; i < count && *target; i++)
 		target += 1 + strcspn(target + 1, "/?");
 	return mem_printf("%s%s", *target == '/' ? "" : "/", target);
+}
+
+char *port_target(const struct call *call)
+{
+	/* "/api/v1/sandboxes/ID/ports/PORT" are six. */
+	return tail_of(request_target(call->request), 6);
 }
 
 void handle_port(struct call *call)
@@ -29,8 +38,9 @@ void handle_port(struct call *call)
 	}
 	if (call_sandbox(call, &sandbox) < 0)
 		return;
-	/* "/api/v1/sandboxes/ID/ports/PORT" are six. */
-	target = tail_of(request_target(call->request), 6);
+	target = port_target(call);
+	if (port == AGENT_SERVER_PORT && agent_server_take(call, sandbox->id.text, target))
+		return;
 	engine->ops->serve_port(engine, sandbox->id.text, (uint16_t)port, call->request, target);
 	call_done(call);
 }

@@ -110,25 +110,67 @@ static int read_prices(json_t *prices, struct provider *provider, struct err *er
 	return 0;
 }
 
-static char *text_of(const json_t *body, const char *name)
+/* null and "" take it away, nothing leaves it as it is. */
+static void take_text(const json_t *body, const char *name, char **to)
 {
-	const char *text = json_string_value(json_object_get(body, name));
+	const json_t *value = json_object_get(body, name);
+	const char *text = json_string_value(value);
 
-	return text && *text ? mem_strdup(text) : NULL;
+	if (!value)
+		return;
+	mem_freep(to);
+	*to = text && *text ? mem_strdup(text) : NULL;
+}
+
+static void take_aliases(json_t *body, struct provider *provider)
+{
+	json_t *aliases = json_object_get(body, "aliases"), *model;
+	const char *name;
+
+	if (aliases)
+		strings_done(&provider->aliases);
+	json_object_foreach (aliases, name, model)
+		strings_set(&provider->aliases, name, json_string_value(model));
+}
+
+static int take_prices(json_t *body, struct provider *provider, struct err *err)
+{
+	json_t *prices = json_object_get(body, "prices");
+
+	if (prices)
+		strings_done(&provider->prices);
+	return read_prices(prices, provider, err);
+}
+
+static bool is_sealed(const struct provider *provider)
+{
+	return provider->secret && str_eq(provider->secret, SERVICE_SEALED);
+}
+
+/* A key goes nowhere but where it was given for. */
+static int check_sealed(const struct provider *before, const struct provider *provider,
+                        const char *value, struct err *err)
+{
+	if (value && (!is_sealed(provider) || !*value || strlen(value) > SERVICE_SECRET ||
+	              !service_is_value(value)))
+		return err_set(err, ERR_INVALID,
+		               "secretValue: one line, and with secret \"" SERVICE_SEALED "\"");
+	if (value || !is_sealed(provider))
+		return 0;
+	if (!before || !is_sealed(before))
+		return err_set(err, ERR_INVALID, "secretValue is needed: there is nothing to seal");
+	if (!str_eq(before->base_url, provider->base_url))
+		return err_set(err, ERR_INVALID,
+		               "secretValue is needed again: what is sealed was given for %.150s",
+		               before->base_url);
+	return 0;
 }
 
 /* Whose key may go where. */
-static int check_secret(const struct call *call, const struct provider *provider, const char *value,
-                        struct err *err)
+static int check_rights(const struct call *call, const struct provider *provider, struct err *err)
 {
-	bool is_sealed = provider->secret && str_eq(provider->secret, SERVICE_SEALED);
-
-	if (is_sealed != (value != NULL) ||
-	    (value && (!*value || strlen(value) > SERVICE_SECRET || !service_is_value(value))))
-		return err_set(err, ERR_INVALID,
-		               "secretValue: one line, and with secret \"" SERVICE_SEALED "\"");
 	/* The daemon's own files and variables are not for everybody to send somewhere. */
-	if (provider->secret && !is_sealed && !call->caller->is_operator)
+	if (provider->secret && !is_sealed(provider) && !call->caller->is_operator)
 		return err_set(err, ERR_FORBIDDEN,
 		               "only an operator may refer to variables and files of the daemon");
 	if (provider->visibility == VISIBILITY_TEAM && !call->caller->is_operator &&
@@ -140,29 +182,31 @@ static int check_secret(const struct call *call, const struct provider *provider
 	return 0;
 }
 
-static int decode(const struct call *call, struct provider *provider, const char **ret_value,
-                  struct err *err)
+/* The request on top of what is there (before; NULL: nothing); *ret_value is what to seal. */
+static int decode(const struct call *call, const struct provider *before, struct provider *provider,
+                  const char **ret_value, struct err *err)
 {
-	const json_t *body = call->body;
+	json_t *body = call->body;
 	const char *visibility = json_string_value(json_object_get(body, "visibility"));
-	const char *kind = json_string_value(json_object_get(body, "kind")), *name;
-	json_t *model;
+	const char *kind = json_string_value(json_object_get(body, "kind"));
 
 	*ret_value = json_string_value(json_object_get(body, "secretValue"));
-	provider->base_url = text_of(body, "baseUrl");
-	provider->secret = text_of(body, "secret");
-	if (*ret_value && !provider->secret)
+	take_text(body, "baseUrl", &provider->base_url);
+	take_text(body, "secret", &provider->secret);
+	if (*ret_value && !json_object_get(body, "secret")) {
+		mem_freep(&provider->secret);
 		provider->secret = mem_strdup(SERVICE_SEALED);
-	provider->default_model = text_of(body, "defaultModel");
+	}
+	take_text(body, "defaultModel", &provider->default_model);
 	decode_list(body, "models", &provider->models);
-	json_object_foreach (json_object_get(body, "aliases"), name, model)
-		strings_set(&provider->aliases, name, json_string_value(model));
-	if (provider_kind_parse(kind, &provider->kind, err) < 0 ||
-	    read_prices(json_object_get(body, "prices"), provider, err) < 0 ||
+	take_aliases(body, provider);
+	if ((kind && provider_kind_parse(kind, &provider->kind, err) < 0) ||
+	    take_prices(body, provider, err) < 0 ||
 	    (visibility && visibility_parse(visibility, &provider->visibility, err) < 0) ||
-	    provider_normalise(provider, err) < 0)
+	    provider_normalise(provider, err) < 0 ||
+	    check_sealed(before, provider, *ret_value, err) < 0)
 		return -1;
-	return check_secret(call, provider, *ret_value, err);
+	return check_rights(call, provider, err);
 }
 
 /* --- handlers --- */
@@ -252,7 +296,7 @@ static void on_saved(const struct err *err, void *ctx)
 	if (err->code != ERR_OK)
 		call_fail(saving->call, err);
 	else if (saving->provider)
-		call_answer(saving->call, 201, encode(saving->provider));
+		call_answer(saving->call, saving->call->route->status, encode(saving->provider));
 	else
 		call_answer_empty(saving->call);
 	provider_free(saving->provider);
@@ -274,26 +318,49 @@ static int check_room(const struct call *call, const char *name, struct err *err
 	return err_set(err, ERR_LIMITED, "there are %d providers already", PROVIDERS_MOST);
 }
 
-void handle_provider_add(struct call *call)
+/* Takes the provider; before: what is there, NULL: nothing. */
+static void save(struct call *call, const struct provider *before, struct provider *provider)
 {
-	const char *name = json_string_value(json_object_get(call->body, "name")), *value = NULL;
 	struct engine *engine = call->api->engine;
-	auto_(provider_freep) struct provider *provider = provider_new(name);
+	struct provider_change change = {.provider = provider, .is_new = !before};
 	struct saving *saving;
 	struct err err = {0};
 
-	if (check_room(call, name, &err) < 0 || decode(call, provider, &value, &err) < 0) {
+	if (decode(call, before, provider, &change.value, &err) < 0) {
+		provider_free(provider);
 		call_fail(call, &err);
 		return;
 	}
+	saving = mem_new(struct saving);
+	*saving = (struct saving){call, provider};
+	engine->ops->provider_put(engine, &change, on_saved, saving);
+}
+
+void handle_provider_add(struct call *call)
+{
+	const char *name = json_string_value(json_object_get(call->body, "name"));
+	struct provider *provider;
+	struct err err = {0};
+
+	if (check_room(call, name, &err) < 0) {
+		call_fail(call, &err);
+		return;
+	}
+	provider = provider_new(name);
 	provider->id = id_new("pv");
 	provider->created_ms = provider->updated_ms = io_real_ms();
 	provider->owner = mem_strdup(call->caller->principal.text);
 	provider->team = mem_strdup(call->caller->team.text);
 	authz_made(call, provider->id.text);
-	saving = mem_new(struct saving);
-	*saving = (struct saving){call, take_ptr(provider)};
-	engine->ops->provider_add(engine, saving->provider, value, on_saved, saving);
+	save(call, NULL, provider);
+}
+
+void handle_provider_change(struct call *call)
+{
+	const struct provider *before = find_for(call, true);
+
+	if (before)
+		save(call, before, provider_copy(before));
 }
 
 void handle_provider_remove(struct call *call)

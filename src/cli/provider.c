@@ -1,4 +1,4 @@
-/* `cloche provider`: add, list, show, rm, test. */
+/* `cloche provider`: add, list, show, set, rm, test. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 enum { SECRET_MOST = 4096 };
 
 struct wish {
-	const char *secret, *visibility, *model;
+	const char *secret, *visibility, *model, *url;
 	struct opt_list models, aliases, prices;
 };
 
@@ -50,8 +50,11 @@ static int put_secret(json_t *body, const char *secret, struct err *err)
 
 static int put_aliases(json_t *body, const struct opt_list *list, struct err *err)
 {
-	json_t *aliases = json_object();
+	json_t *aliases;
 
+	if (list->count == 0)
+		return 0;
+	aliases = json_object();
 	(void)json_object_set_new(body, "aliases", aliases); /* only fails without memory */
 	for (size_t i = 0; i < list->count; i++) {
 		const char *text = list->items[i], *equals = strchr(text, '=');
@@ -87,8 +90,11 @@ static json_t *read_price(const char *text)
 
 static int put_prices(json_t *body, const struct opt_list *list, struct err *err)
 {
-	json_t *prices = json_object();
+	json_t *prices;
 
+	if (list->count == 0)
+		return 0;
+	prices = json_object();
 	(void)json_object_set_new(body, "prices", prices); /* only fails without memory */
 	for (size_t i = 0; i < list->count; i++) {
 		const char *text = list->items[i], *equals = strrchr(text, '=');
@@ -105,8 +111,11 @@ static int put_prices(json_t *body, const struct opt_list *list, struct err *err
 
 static int put_models(json_t *body, const struct opt_list *list, struct err *err)
 {
-	json_t *models = json_array();
+	json_t *models;
 
+	if (list->count == 0)
+		return 0;
+	models = json_array();
 	(void)json_object_set_new(body, "models", models); /* only fails without memory */
 	for (size_t i = 0; i < list->count; i++) {
 		if (json_array_append_new(models, json_string(list->items[i])) < 0)
@@ -141,22 +150,47 @@ static void print_provider(const struct cli *cli, const json_t *provider)
 	output_fact("visibility", "%s", client_str(provider, "visibility"));
 }
 
-static int add(struct cli *cli, const struct wish *wish)
+enum { OPTIONS = 6 };
+
+/* What a new one and one that changes can be told. */
+static void put_options(struct opt opts[OPTIONS], struct wish *wish)
 {
-	auto_free char *target = client_target("/providers");
-	auto_json json_t *body = json_object();
+	const struct opt all[OPTIONS] = {
+		{"secret", 0, OPT_STR, &wish->secret, "WHERE",
+	         "env:NAME or file:/PATH of the daemon, or - to seal what standard input says"},
+		{"default-model", 0, OPT_STR, &wish->model, "MODEL", "for requests that name none"},
+		{"serve", 0, OPT_LIST, &wish->models, "MODEL",
+	         "a model it has, NAME-* for all that begin so; without any: every one"},
+		{"alias", 0, OPT_LIST, &wish->aliases, "NAME=MODEL", "another name for a model"},
+		{"price", 0, OPT_LIST, &wish->prices, "MODEL=IN/OUT[/CACHED]",
+	         "dollars for a million tokens; * for the rest"},
+		{"visibility", 0, OPT_STR, &wish->visibility, "WHO",
+	         "who may use it: private, team, global"},
+	};
+
+	memcpy(opts, all, sizeof(all));
+}
+
+static void wish_done(struct wish *wish)
+{
+	opt_list_done(&wish->models);
+	opt_list_done(&wish->aliases);
+	opt_list_done(&wish->prices);
+}
+
+static int send_wish(struct cli *cli, const struct wish *wish, const char *method, char *target,
+                     json_t *body)
+{
 	auto_json json_t *provider = NULL;
 	struct err *err = &cli->err;
 
-	if (put_text(body, "name", cli->argv[0], err) < 0 ||
-	    put_text(body, "kind", cli->argv[1], err) < 0 ||
-	    put_text(body, "baseUrl", cli->argv[2], err) < 0 ||
+	if (put_text(body, "baseUrl", wish->url, err) < 0 ||
 	    put_text(body, "defaultModel", wish->model, err) < 0 ||
 	    put_text(body, "visibility", wish->visibility, err) < 0 ||
 	    put_models(body, &wish->models, err) < 0 ||
 	    put_aliases(body, &wish->aliases, err) < 0 ||
 	    put_prices(body, &wish->prices, err) < 0 || put_secret(body, wish->secret, err) < 0 ||
-	    client_json(cli, "POST", target, body, &provider) < 0)
+	    client_json(cli, method, target, body, &provider) < 0)
 		return -1;
 	print_provider(cli, provider);
 	return 0;
@@ -165,25 +199,41 @@ static int add(struct cli *cli, const struct wish *wish)
 int cmd_provider_add(struct cli *cli)
 {
 	struct wish wish = {0};
-	const struct opt opts[] = {
-		{"secret", 0, OPT_STR, &wish.secret, "WHERE",
-	         "env:NAME or file:/PATH of the daemon, or - to seal what standard input says"},
-		{"default-model", 0, OPT_STR, &wish.model, "MODEL", "for requests that name none"},
-		{"serve", 0, OPT_LIST, &wish.models, "MODEL",
-	         "a model it has, NAME-* for all that begin so; without any: every one"},
-		{"alias", 0, OPT_LIST, &wish.aliases, "NAME=MODEL", "another name for a model"},
-		{"price", 0, OPT_LIST, &wish.prices, "MODEL=IN/OUT[/CACHED]",
-	         "dollars for a million tokens; * for the rest"},
-		{"visibility", 0, OPT_STR, &wish.visibility, "WHO",
-	         "who may use it: private, team, global"},
-		{0}};
-	int r = cli_parse(cli, opts, 3, 3);
+	struct opt opts[OPTIONS + 1] = {0};
+	auto_free char *target = client_target("/providers");
+	auto_json json_t *body = json_object();
+	int r;
 
-	if (r > 0)
-		r = add(cli, &wish);
-	opt_list_done(&wish.models);
-	opt_list_done(&wish.aliases);
-	opt_list_done(&wish.prices);
+	put_options(opts, &wish);
+	r = cli_parse(cli, opts, 3, 3);
+	if (r > 0) {
+		wish.url = cli->argv[2];
+		r = put_text(body, "name", cli->argv[0], &cli->err);
+		if (r == 0)
+			r = put_text(body, "kind", cli->argv[1], &cli->err);
+		if (r == 0)
+			r = send_wish(cli, &wish, "POST", target, body);
+	}
+	wish_done(&wish);
+	return r;
+}
+
+int cmd_provider_set(struct cli *cli)
+{
+	struct wish wish = {0};
+	struct opt opts[OPTIONS + 2] = {[OPTIONS] = {"url", 0, OPT_STR, &wish.url, "URL",
+	                                             "where it is; a sealed key is needed again"}};
+	auto_json json_t *body = json_object();
+	int r;
+
+	put_options(opts, &wish);
+	r = cli_parse(cli, opts, 1, 1);
+	if (r > 0) {
+		auto_free char *target = client_target("/providers/%s", cli->argv[0]);
+
+		r = send_wish(cli, &wish, "PATCH", target, body);
+	}
+	wish_done(&wish);
 	return r;
 }
 

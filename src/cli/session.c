@@ -320,6 +320,34 @@ int cmd_session_status(struct cli *cli)
 	return 0;
 }
 
+int cmd_session_connect(struct cli *cli)
+{
+	static const struct opt opts[] = {{0}};
+	static const char *const names[] = {"url", "token", "expiresAt"};
+	auto_json json_t *session = NULL;
+	auto_json json_t *link = NULL;
+	auto_free char *target = NULL;
+	const char *sandbox;
+	int r = cli_parse(cli, opts, 1, 1);
+
+	if (r <= 0)
+		return r;
+	if (session_get(cli, cli->argv[0], &session) < 0)
+		return -1;
+	sandbox = client_str(json_object_get(session, "sandbox"), "sandbox_id");
+	if (!*sandbox)
+		return err_set(&cli->err, ERR_CONFLICT, "session %s has no sandbox yet",
+		               client_str(session, "id"));
+	target = client_target("/sandboxes/%s/connect", sandbox);
+	if (client_get(cli, target, &link) < 0)
+		return -1;
+	if (output_json(cli, link))
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		output_fact(names[i], "%s", client_str(link, names[i]));
+	return 0;
+}
+
 int cmd_session_list(struct cli *cli)
 {
 	static const char *const titles[] = {"ID",    "STATUS", "PHASE",   "REASON",

@@ -450,10 +450,10 @@ static const struct provider *do_provider_at(struct engine *engine, size_t index
 	return providers_at(of(engine)->fleet->providers, index);
 }
 
-static void do_provider_add(struct engine *engine, const struct provider *provider,
-                            const char *value, engine_on_done on_done, void *ctx)
+static void do_provider_put(struct engine *engine, const struct provider_change *change,
+                            engine_on_done on_done, void *ctx)
 {
-	providers_add(of(engine)->fleet->providers, provider, value, on_done, ctx);
+	providers_put(of(engine)->fleet->providers, change, on_done, ctx);
 }
 
 static void do_provider_remove(struct engine *engine, const char *id, engine_on_done on_removed,
@@ -613,7 +613,7 @@ static const struct engine_ops ops = {
 	.serve_model = do_serve_model,
 	.forges = {do_serve_git, do_pull_open, do_forge_forget, do_forge_test, do_forge_seal},
 	.provider_at = do_provider_at,
-	.provider_add = do_provider_add,
+	.provider_put = do_provider_put,
 	.provider_remove = do_provider_remove,
 	.provider_test = do_provider_test,
 	.service_get = do_service_get,

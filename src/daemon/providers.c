@@ -104,16 +104,22 @@ static void submit(struct providers *providers, struct store_write *write, struc
 	store_write_submit(write, on_saved, saving);
 }
 
-void providers_add(struct providers *providers, const struct provider *provider, const char *value,
+void providers_put(struct providers *providers, const struct provider_change *change,
                    engine_on_done on_done, void *ctx)
 {
+	const struct provider *provider = change->provider;
+	const char *value = change->value;
 	auto_free char *purpose = purpose_of(provider);
 	auto_free char *sealed = value ? vault_seal(providers->keys, purpose, value) : NULL;
 	struct store_write *write = store_write_new(providers->store);
 	struct event event;
 
-	store_add_provider(write, provider, sealed);
-	note_provider(&event, EVENT_PROVIDER_CREATED, provider->id.text, provider->name);
+	if (change->is_new)
+		store_add_provider(write, provider, sealed);
+	else
+		store_set_provider(write, provider, sealed);
+	note_provider(&event, change->is_new ? EVENT_PROVIDER_CREATED : EVENT_PROVIDER_CHANGED,
+	              provider->id.text, provider->name);
 	submit(providers, write, &event, on_done, ctx);
 }
 

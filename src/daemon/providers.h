@@ -45,7 +45,7 @@ void providers_serve(struct providers *providers, struct request *request, const
 
 /* As in struct engine_ops. */
 const struct provider *providers_at(const struct providers *providers, size_t index);
-void providers_add(struct providers *providers, const struct provider *provider, const char *value,
+void providers_put(struct providers *providers, const struct provider_change *change,
                    engine_on_done on_done, void *ctx);
 void providers_remove(struct providers *providers, const char *id, engine_on_done on_done,
                       void *ctx);

@@ -46,6 +46,8 @@ struct caller {
 	struct id credential; /* key or run token; "" on the socket */
 	char *chain;          /* ids of the credentials it came from, oldest first; NULL: none */
 	struct id run;        /* whose token it is; "" for everybody else */
+	bool is_connect;      /* drives the session of that run, and may do nothing else at all */
+	bool can_approve;     /* of such a one: also answers what its agent asks */
 	char source[64];      /* "uid 1000", "127.0.0.1" */
 	uint64_t expires_ms;  /* CLOCK_REALTIME; 0: never */
 };

@@ -40,6 +40,12 @@ struct provider {
 	uint64_t created_ms, updated_ms;
 };
 
+struct provider_change {
+	const struct provider *provider; /* as it shall be, in its normal form */
+	const char *value;               /* to be sealed; NULL: what is sealed stays */
+	bool is_new;
+};
+
 struct provider *provider_new(const char *name);
 struct provider *provider_copy(const struct provider *provider) NODISCARD;
 /* Accepts NULL and half-built. */

@@ -20,5 +20,9 @@ int store_provider_sealed(struct store *store, const char *id, char **ret,
 /* sealed: its key; NULL: there is none. */
 void store_add_provider(struct store_write *write, const struct provider *provider,
                         const char *sealed);
+/* All but name and owner; sealed: another key, NULL: the one it has, if it is to have one.
+ * ERR_NOT_FOUND. */
+void store_set_provider(struct store_write *write, const struct provider *provider,
+                        const char *sealed);
 /* ERR_NOT_FOUND. */
 void store_delete_provider(struct store_write *write, const char *id);

@@ -310,6 +310,23 @@ void store_add_provider(struct store_write *write, const struct provider *provid
 	op->if_taken = mem_printf("a provider named '%s' exists already", provider->name);
 }
 
+void store_set_provider(struct store_write *write, const struct provider *provider,
+                        const char *sealed)
+{
+	auto_free char *models = pack_strings(&provider->models);
+	auto_free char *aliases = pack_strings(&provider->aliases);
+	auto_free char *prices = pack_strings(&provider->prices);
+	struct op *op;
+
+	op = add(write, SQL_PROVIDER_SET, value_text(provider_kind_name(provider->kind)),
+	         value_text(provider->base_url), value_text(provider->secret),
+	         value_text(provider->default_model), value_text(models), value_text(aliases),
+	         value_text(prices), value_text(visibility_name(provider->visibility)),
+	         value_text(sealed), value_text(provider->id.text));
+	op->if_none = ERR_NOT_FOUND;
+	op->if_none_text = mem_printf("no provider %s", provider->id.text);
+}
+
 void store_delete_provider(struct store_write *write, const char *id)
 {
 	struct op *op = add(write, SQL_PROVIDER_DELETE, value_text(id));

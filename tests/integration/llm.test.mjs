@@ -298,4 +298,33 @@ describe('the model gateway and providers that fail', () => {
 		const found = execFileSync('sh', ['-c', `grep -rlaF '${KEY}' '${cloche.state}' || true`]).toString();
 		assert.equal(found, '', 'what is sealed is not readable');
 	});
+
+	test('a provider changes from the next call on, and its key goes nowhere it was not given for', async () => {
+		await cloche.get('POST', '/providers', { name: 'moved', kind: 'openai', baseUrl: 'https://one.example.org', secretValue: KEY, models: ['a'], aliases: { x: 'a' }, prices: { a: { input: 1, output: 2 } } });
+		const changed = await cloche.get('PATCH', '/providers/moved', { defaultModel: 'b', models: ['b', 'c-*'], aliases: {}, prices: { b: { input: 3, output: 4 } } });
+		assert.deepEqual([changed.defaultModel, changed.models, changed.aliases, changed.prices, changed.baseUrl, changed.secret],
+			['b', ['b', 'c-*'], {}, { b: { input: 3, output: 4, cached: 3 } }, 'https://one.example.org', 'sealed']);
+		const elsewhere = await cloche.api('PATCH', '/providers/moved', { baseUrl: model.url });
+		assert.equal(elsewhere.status, 400);
+		assert.match(elsewhere.body.detail, /secretValue is needed again: .*one\.example\.org/);
+		const other = { baseUrl: 'https://two.example.org', secretValue: `${KEY}-2` };
+		assert.equal((await cloche.get('PATCH', '/providers/moved', other)).baseUrl, other.baseUrl);
+		assert.equal((await cloche.get('PATCH', '/providers/moved', { secret: 'env:NONE' })).secret, 'env:NONE');
+		assert.equal((await cloche.api('PATCH', '/providers/moved', { secret: 'sealed' })).status, 400, 'what was sealed is gone');
+		assert.equal((await cloche.get('PATCH', '/providers/moved', { secret: null, defaultModel: null })).secret, null);
+		for (const wrong of [{ kind: 'none' }, { baseUrl: 'ftp://x' }, { secretValue: '' }, { secretValue: 'a\nb' }, { name: 'other' }, { prices: { b: 1 } }])
+			assert.equal((await cloche.api('PATCH', '/providers/moved', wrong)).status, 400, JSON.stringify(wrong));
+		assert.equal((await cloche.api('PATCH', '/providers/good', {})).status, 409, 'config.toml is changed in config.toml');
+		assert.equal((await cloche.api('PATCH', '/providers/none', {})).status, 404);
+		await cloche.ok(['provider', 'set', 'moved', '--default-model', 'd', '--serve', 'd', '--secret', '-'], { input: `${KEY}\n` });
+		const shown = await cloche.json(['provider', 'show', 'moved']);
+		assert.deepEqual([shown.defaultModel, shown.models, shown.secret, shown.prices.b.input], ['d', ['d'], 'sealed', 3]);
+		const member = await cloche.as((await cloche.key({ name: 'm2', team: 'ops', principal: 'member' })).secret);
+		await member.expect(403, 'PATCH', '/providers/own-member', { visibility: 'team' });
+		await member.expect(403, 'PATCH', '/providers/own-member', { secret: 'env:PATH' });
+		await member.expect(404, 'PATCH', '/providers/moved', {});
+		const found = execFileSync('sh', ['-c', `grep -rlaF '${KEY}' '${cloche.state}' || true`]).toString();
+		assert.equal(found, '', 'what is sealed is not readable');
+		assert.ok((await cloche.get('GET', '/events?limit=1000')).items.some((event) => event.kind === 'provider.changed'));
+	});
 });

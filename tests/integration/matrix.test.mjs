@@ -35,6 +35,7 @@ GET /sandboxes/{sandbox}/wait: sandboxes:read
 GET /sandboxes/{sandbox}/logs: logs:read
 GET /sandboxes/{sandbox}/events: obs:read
 GET /sandboxes/{sandbox}/ports/{port}: sandboxes:write
+GET /sandboxes/{sandbox}/connect: sessions:write
 POST /sandboxes/{sandbox}/execs: sandboxes:write
 GET /sandboxes/{sandbox}/exec: sandboxes:write
 GET /sandboxes/{sandbox}/execs: sandboxes:read
@@ -124,6 +125,7 @@ PUT /forges/{forge}/secret: secrets:write operator
 GET /providers: secrets:read
 POST /providers: secrets:write
 GET /providers/{provider}: secrets:read
+PATCH /providers/{provider}: secrets:write
 DELETE /providers/{provider}: secrets:write
 POST /providers/{provider}/test: secrets:write
 GET /services: secrets:read
