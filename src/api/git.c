@@ -31,6 +31,7 @@ static int fill(const struct api *api, const struct request *request, struct tas
 	                            .sandbox = sandbox,
 	                            .forge = forge_find(&api->config->git, git->forge),
 	                            .path = git->path,
+	                            .branch = git->branch ? git->branch : "",
 	                            .may_write =
 	                                    scopes_has(&token->scopes, SCOPE_REPOSITORIES_WRITE)};
 	if (!ret->forge)

@@ -12,6 +12,7 @@
 #include "gateway/forge_impl.h"
 #include "gateway/relay.h"
 #include "http/request.h"
+#include "model/git_push.h"
 #include "model/service.h"
 
 /* Which headers go on and which come back: what git needs and nothing else. */
@@ -24,6 +25,7 @@ struct passage {
 	struct relay *relay;
 	const struct forge *forge;
 	char *sandbox, *method, *path, *url;
+	char *branch; /* of a push; NULL: it is none */
 	struct forge_waiter waiter;
 };
 
@@ -56,6 +58,7 @@ static void on_over(const struct relay_sum *sum, void *ctx)
 	mem_freep(&passage->method);
 	mem_freep(&passage->path);
 	mem_freep(&passage->url);
+	mem_freep(&passage->branch);
 	mem_freep(&passage);
 }
 
@@ -74,8 +77,33 @@ static const char *on_status(int status, void *ctx)
 	return NULL;
 }
 
-static const struct relay_ops passage_ops = {
-	.header = on_header, .over = on_over, .refuse = on_status, .is_plain = true};
+/* A push says first what it wants to change. */
+static int on_beginning(const uint8_t *bytes, size_t len, struct err *err, void *ctx)
+{
+	const struct passage *passage = ctx;
+
+	return passage->branch ? git_push_read(bytes, len, passage->branch, err) : 1;
+}
+
+/* Git shows no text of an error to a push. What it shows is the third band of an answer, which is
+ * for what ends it (gitprotocol-pack(5)). */
+static bool on_refused(struct request *request, const struct err *err, void *ctx)
+{
+	auto_free char *line = NULL;
+
+	if (err->code != ERR_FORBIDDEN)
+		return false;
+	line = mem_printf("%04zx\3%s\n0000", strlen(err->msg) + 6, err->msg);
+	request_answer(request, 200, "application/x-git-receive-pack-result", line, strlen(line));
+	return true;
+}
+
+static const struct relay_ops passage_ops = {.header = on_header,
+                                             .look = on_beginning,
+                                             .tell = on_refused,
+                                             .over = on_over,
+                                             .refuse = on_status,
+                                             .is_plain = true};
 
 /* --- with the credential --- */
 
@@ -165,6 +193,8 @@ void forgeway_serve(struct forgeway *forgeway, struct request *request,
 		relay_fail(passage->relay, &err, denied);
 		return;
 	}
+	if (str_eq(rest, "/git-receive-pack"))
+		passage->branch = mem_strdup(grant->branch);
 	passage->url = mem_printf("%s/%s.git%s", grant->forge->base_url, grant->path, rest);
 	forge_token_get(forgeway, grant, &passage->waiter);
 }

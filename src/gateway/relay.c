@@ -13,6 +13,8 @@
 
 enum { PIECE = 64 * 1024 };
 
+static const char LOOKED[] = "the body asks for what it may not";
+
 struct relay {
 	struct request *request;
 	const struct relay_ops *ops;
@@ -24,6 +26,7 @@ struct relay {
 	size_t clean;       /* bytes of the answer that may go on */
 	bool has_body;      /* the request has one */
 	bool is_body_whole; /* and all of it came */
+	bool is_looked_at;  /* its beginning is good */
 	int status;         /* of the upstream; 0: none yet */
 	uint64_t length;
 	bool is_answered;
@@ -210,6 +213,31 @@ static void on_end(const struct err *err, void *ctx)
 
 /* --- the body --- */
 
+/* Nothing of it goes on before it is known what it asks for. */
+static void look(struct relay *relay)
+{
+	struct err err = {0};
+	int r = relay->ops->look ? relay->ops->look(buf_head(&relay->body), buf_len(&relay->body),
+	                                            &err, relay->ctx)
+	                         : 1;
+
+	if (r == 0 && (relay->is_body_whole || buf_room(&relay->body) == 0))
+		r = err_set(&err, ERR_INVALID, "the beginning of the body is cut, or too long");
+	relay->is_looked_at = r > 0;
+	if (r >= 0)
+		return;
+	upstream_drop(relay->upstream);
+	relay->upstream = NULL;
+	relay->is_broken = true;
+	if (relay->ops->tell && relay->ops->tell(relay->request, &err, relay->ctx)) {
+		relay->is_answered = true;
+		relay->sum.status = err_http(err.code);
+		relay->sum.denied = LOOKED;
+	} else {
+		relay_fail(relay, &err, LOOKED);
+	}
+}
+
 static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len, void *ctx)
 {
 	struct relay *relay = ctx;
@@ -217,6 +245,8 @@ static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len
 
 	if (len == 0) {
 		relay->is_body_whole = true;
+		if (relay->upstream && !relay->is_looked_at)
+			look(relay);
 		if (relay->upstream)
 			upstream_more(relay->upstream);
 		try_answer(relay);
@@ -224,16 +254,22 @@ static size_t on_chunk(struct request *request, const uint8_t *bytes, size_t len
 	}
 	if (!relay->upstream)
 		return len; /* nobody wants it any more */
-	if (take > 0 && buf_put(&relay->body, bytes, take) == 0)
-		upstream_more(relay->upstream);
+	if (take > 0 && buf_put(&relay->body, bytes, take) == 0) {
+		if (!relay->is_looked_at)
+			look(relay);
+		if (relay->upstream)
+			upstream_more(relay->upstream);
+	}
 	return take;
 }
 
 static ssize_t on_body(void *to, size_t max, void *ctx)
 {
 	struct relay *relay = ctx;
-	size_t len = MIN(buf_len(&relay->body), max);
+	size_t len = relay->is_looked_at ? MIN(buf_len(&relay->body), max) : 0;
 
+	if (len == 0 && !relay->is_looked_at)
+		return 0;
 	if (len == 0)
 		return relay->is_body_whole ? -1 : 0;
 	memcpy(to, buf_head(&relay->body), len);

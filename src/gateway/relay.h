@@ -21,6 +21,11 @@ struct relay_sum {
 struct relay_ops {
 	/* A header of the answer: the value to pass on (the relay frees it), NULL: not this one. */
 	char *(*header)(const char *name, const char *value, void *ctx);
+	/* The beginning of the body: 1: it may go on; 0: more of it is needed; -1 with err: it is
+	 * refused. Called until it has decided, with all that came. May be NULL. */
+	int (*look)(const uint8_t *bytes, size_t len, struct err *err, void *ctx);
+	/* Says so in the words of its protocol; false: as any other failure. May be NULL. */
+	bool (*tell)(struct request *request, const struct err *err, void *ctx);
 	/* Of the answer: a constant that says why it is not passed on, NULL: it is. May be NULL. */
 	const char *(*refuse)(int status, void *ctx);
 	bool is_plain; /* errors are lines of text, not problem documents */

@@ -51,7 +51,8 @@ const struct forge *forge_find(const struct config_git *git, const char *name);
 struct forge_grant {
 	const char *run, *sandbox; /* ids */
 	const struct forge *forge;
-	const char *path; /* of the repository */
+	const char *path;   /* of the repository */
+	const char *branch; /* that it may push to */
 	bool may_write;
 };
 

@@ -60,10 +60,12 @@ static const char script[] =
 	"	mv \"$dir.part\" \"$dir\"\n"
 	"	cd \"$dir\"\n"
 	"fi\n"
+	"lfs=0\n"
+	"git grep -q -F -e filter=lfs HEAD -- ':(glob)**/.gitattributes' 2>/dev/null && lfs=1\n"
 	"git config user.name \"$5\"\n"
 	"git config user.email \"$6\"\n"
-	"printf 'base=%s\\nhead=%s\\nexisted=%s\\n' \"$base\" \\\n"
-	"	\"$(git config cloche.start || :)\" \"$existed\"\n";
+	"printf 'base=%s\\nhead=%s\\nlfs=%s\\n' \"$base\" \\\n"
+	"	\"$(git config cloche.start || :)\" \"$lfs\"\n";
 
 static int take(struct job *job, const struct inside_end *end, struct err *err)
 {
@@ -88,8 +90,10 @@ static int take(struct job *job, const struct inside_end *end, struct err *err)
 
 static void on_cloned(struct job *job, const struct inside_end *end)
 {
+	auto_free char *lfs = git_line(end, "lfs");
 	auto_free char *detail =
-		mem_printf("%s, branch %s", git_text(job, "path"), git_text(job, "branch"));
+		mem_printf("%s, branch %s%s", git_text(job, "path"), git_text(job, "branch"),
+	                   lfs && str_eq(lfs, "1") ? "; files of Git LFS are pointers" : "");
 	struct err err = {0};
 
 	if (!end->exec || end->exec->signal || end->exec->exit_code)

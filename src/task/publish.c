@@ -30,6 +30,15 @@ static const char script[] =
 	"	echo none=1\n"
 	"	exit 0\n"
 	"fi\n"
+	"if [ -n \"$start\" ] && [ \"$there\" != \"$head\" ]; then\n"
+	"	lfs=$(git diff --name-only --diff-filter=AMT \"$start\" \"$head\" -- |\n"
+	"		git check-attr --stdin filter | sed -n 's/: filter: lfs$//p' | head -n 3)\n"
+	"	if [ -n \"$lfs\" ]; then\n"
+	"		echo \"fatal: rejected: Git LFS is not passed on, and these\" \\\n"
+	"			\"files belong to it:\" $lfs >&2\n"
+	"		exit 1\n"
+	"	fi\n"
+	"fi\n"
 	"[ \"$there\" = \"$head\" ] || git push -q origin \"HEAD:refs/heads/$branch\"\n"
 	"printf 'head=%s\\n' \"$head\"\n";
 

@@ -360,7 +360,7 @@ bool tasks_git_in(const struct tasks *tasks, const char *sandbox, const char *ta
 		if (!forge || !path || job->run->step > RUN_STEP_PUBLISH ||
 		    !str_eq(job->run->sandbox.text, sandbox))
 			continue;
-		*ret = (struct tasks_git){job->run->id, forge, path};
+		*ret = (struct tasks_git){job->run->id, forge, path, git_text(job, "branch")};
 		if (target[0] == '/' && strncmp(target + 1, path, len) == 0 &&
 		    str_has_prefix(target + 1 + len, ".git/"))
 			break;

@@ -120,7 +120,7 @@ bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret
  * none. */
 struct tasks_git {
 	struct id run;
-	const char *forge, *path;
+	const char *forge, *path, *branch;
 };
 bool tasks_git_in(const struct tasks *tasks, const char *sandbox, const char *target,
                   struct tasks_git *ret) NODISCARD;

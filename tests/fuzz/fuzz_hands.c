@@ -1,7 +1,7 @@
 /*
- * Manifests of commands and front matter of skills: whatever the bytes, they are read or refused
- * with a reason; what was read can be filled in without a word that a value could turn into an
- * option. The first byte chooses.
+ * Manifests of commands, front matter of skills, lists of pushes: whatever the bytes, they are read
+ * or refused with a reason; what was read can be filled in without a word that a value could turn
+ * into an option. The first byte chooses.
  */
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "base/must.h"
 #include "base/str.h"
 #include "model/command.h"
+#include "model/git_push.h"
 #include "model/skill.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
@@ -44,6 +45,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 			must(skill_is_name(name) && about[0] && strlen(about) <= SKILL_ABOUT);
 		else
 			must(err.code == ERR_INVALID && err.msg[0]);
+	} else if (bytes[0] == 'p') {
+		if (git_push_read(bytes + 1, len - 1, "main", &err) < 0)
+			must(err.msg[0]);
 	} else if (command_parse("x.toml", text, len - 1, &command, &err) == 0) {
 		must(command_is_noun(command->noun) && command_is_verb(command->verb));
 		if (command_compile(command, &err) == 0)

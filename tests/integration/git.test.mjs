@@ -108,6 +108,34 @@ describe('a repository of a task', () => {
 		assert.ok(asked.length > 0 && asked.every((one) => /^\/org\/app\.git\/(info\/refs\?service=)?git-upload-pack$/.test(one)), asked.join('\n'));
 	});
 
+	test('is pushed to on the branch of the run, and nowhere else', async () => {
+		const main = forge.git('org/app', 'rev-parse', 'main');
+		const zero = '0'.repeat(40);
+		const task = await runTask(daemon, {
+			instruction: `git commit -q --allow-empty -m mine; new=$(git rev-parse HEAD)
+push() { git push -q "$@" 2>&1; echo "[$1 $2 $?]"; }
+push origin HEAD:main; push origin HEAD:refs/heads/other; push origin HEAD:refs/tags/v1; push origin :main; push origin HEAD HEAD:main; push --mirror origin; push --force origin HEAD:main
+git config push.gpgSign true; push origin HEAD; git config --unset push.gpgSign
+line() { printf '%04x%s' $((\${#1} + 4)) "$1"; }
+ask() { curl -s -w '[%{http_code}]\n' "$@" http://git.cloche.internal/org/app.git/git-receive-pack -H 'content-type: application/x-git-receive-pack-request'; }
+line "${zero} $new refs/heads/raw" > raw; printf 0000 >> raw; ask --data-binary @raw
+gzip -c raw > raw.gz; ask --data-binary @raw.gz -H 'content-encoding: gzip'
+ask --data-binary 00; ask --data-binary ffff; ask --data-binary 'PACK and more'; ask -H 'transfer-encoding: chunked' --data-binary @raw
+{ i=0; while [ $i -lt 400 ]; do line "${zero} $new refs/heads/$CLOCHE_BRANCH"; i=$((i + 1)); done; printf 0000; } > many; ask --data-binary @many
+push origin HEAD`,
+			repository: 'org/app', createPr: false, branch: 'robot/own',
+		});
+		assert.equal(task.status, 'completed', JSON.stringify(task.run.steps));
+		assert.equal(task.stdout.match(/remote: this run pushes to its branch 'robot\/own' and to nothing else, not to refs\/(heads\/main|heads\/other|tags\/v1)/g)?.length >= 5, true, task.stdout);
+		assert.match(task.stdout, /not to refs\/heads\/raw\n0000\[200\]\n[^]*\[400\]\n[^]*\[400\]\n[^]*\[400\]\n[^]*\[400\]\n[^]*not to refs\/heads\/raw\n0000\[200\]\n[^]*too many references[^]*\[400\]\n/);
+		const { items } = await daemon.get('GET', '/events?limit=1000');
+		assert.ok(items.some(({ kind, data }) => kind === 'sandbox.service' && data.service === 'git' && data.status === 403 && /git-receive-pack$/.test(data.path)), 'on record');
+		assert.match(task.stdout, /\[origin HEAD 0\]\n$/);
+		assert.equal(forge.git('org/app', 'rev-parse', 'main'), main);
+		assert.ok(!forge.branches('org/app').some((name) => /^(other|raw)$/.test(name)) && forge.git('org/app', 'tag') === '');
+		assert.deepEqual(forge.log('org/app', 'robot/own').length, 2);
+	});
+
 	test('of another place needs a run, and one that has a repository', async () => {
 		const task = await runTask(daemon, { instruction: "curl -s http://git.cloche.internal/org/app.git/info/refs?service=git-upload-pack" });
 		assert.match(task.stdout, /no run with a repository/);
@@ -116,6 +144,20 @@ describe('a repository of a task', () => {
 			repository: 'org/app', createPr: false });
 		assert.match(submodule.stdout, /this run has .*org\/app\.git and nothing else/);
 		assert.match(submodule.stdout, /own is fine/);
+	});
+
+	test('that uses LFS has pointers, and nothing else is pushed in their place', async () => {
+		const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'ab'.repeat(32)}\nsize 12345\n`;
+		forge.make('org/lfs', { 'media/.gitattributes': '*.bin filter=lfs diff=lfs merge=lfs -text\n', 'media/a.bin': pointer, 'README.md': 'x\n' });
+		const good = await runTask(daemon, { instruction: 'head -1 media/a.bin; echo more >> README.md', repository: 'org/lfs' });
+		assert.equal(good.status, 'completed', JSON.stringify(good.run.steps));
+		assert.match(stepOf(good, 'clone').detail, /^org\/lfs, branch .*; files of Git LFS are pointers$/);
+		assert.match(good.stdout, /^version https:\/\/git-lfs/);
+		const bad = await runTask(daemon, { instruction: 'head -c 1000 /dev/urandom > media/a.bin', repository: 'org/lfs' });
+		assert.deepEqual([bad.status, bad.endReason], ['failed', 'publish_failed']);
+		assert.match(bad.run.detail, /Git LFS is not passed on, and these files belong to it: media\/a\.bin/);
+		assert.ok(!forge.branches('org/lfs').includes(bad.branch));
+		assert.ok(!/LFS/.test(stepOf(await runTask(daemon, { instruction: 'true', repository: 'org/app' }), 'clone').detail));
 	});
 
 	test('that moved is not followed', async () => {

@@ -1,4 +1,5 @@
 #include "model/forge.h"
+#include "model/git_push.h"
 
 #include <string.h>
 
@@ -181,5 +182,48 @@ TEST(four_requests_are_git)
 		CHECK_INT(ask, known[i].ask);
 		CHECK_INT(git_ask_writes(ask), ask == GIT_WRITE || ask == GIT_WRITE_REFS);
 		CHECK_INT(rest != NULL, ask != GIT_NOTHING);
+	}
+}
+
+#define OLD "0000000000000000000000000000000000000000 "
+#define NEW "1111111111111111111111111111111111111111 "
+
+TEST(pushes_name_their_branch)
+{
+	static const struct {
+		const char *text;
+		size_t len; /* 0: all of it */
+		int result;
+	} known[] = {
+		{"0000", 0, 1},
+		{"0000PACK", 0, 1},
+		{"0071" OLD NEW "refs/heads/a\0 report-status0000", 117, 1},
+		{"0066" OLD NEW "refs/heads/a\nX00000", 0, -1},
+		{"0063" OLD NEW "refs/heads/a\n0000", 0, 1},
+		{"0062" OLD NEW "refs/heads/a0000", 0, 1},
+		{"0062" OLD NEW "refs/heads/b0000", 0, -1},
+		{"0063" OLD NEW "refs/heads/aa0000", 0, -1},
+		{"0061" OLD NEW "refs/heads/0000", 0, -1},
+		{"005c" OLD NEW "refs/a0000", 0, -1},
+		{"0062" OLD NEW "refs/heads/a0062" OLD NEW "refs/heads/b0000", 0, -1},
+		{"0034shallow 11111111111111111111111111111111111111110062" OLD NEW
+	         "refs/heads/a0000",
+	         0, 1},
+		{"0013push-cert\0 more", 19, -1},
+		{"", 0, 0},
+		{"00", 0, 0},
+		{"0062" OLD, 0, 0},
+		{"0001", 0, -1},
+		{"0004", 0, -1},
+		{"PACK", 0, -1},
+		{"\x1f\x8b\x08\x01", 0, -1},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		size_t len = known[i].len ? known[i].len : strlen(known[i].text);
+		struct err err = {0};
+
+		CHECK_INT(git_push_read((const uint8_t *)known[i].text, len, "a", &err),
+		          known[i].result);
 	}
 }
