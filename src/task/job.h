@@ -18,6 +18,7 @@
 
 struct agent;
 struct drive;
+struct keeping;
 struct redact;
 struct turns;
 
@@ -91,6 +92,9 @@ struct job {
 	/* git.h */
 	json_t *git;  /* what is known of its repository; NULL: nothing */
 	bool has_git; /* to be stored */
+
+	/* keep.h; NULL: no thread of it runs */
+	struct keeping *keeping;
 
 	/* output.h */
 	job_then on_output;
@@ -189,10 +193,6 @@ int step_agent(const struct job *job, struct agent *ret, struct err *err) NODISC
 void sync_begin(struct job *job);
 void sync_cancel(struct job *job);
 
-/* --- collect.c --- */
-/* Reads what the run said and keeps it beside the store. */
-int collect_log(struct job *job, struct err *err) NODISCARD;
-
 /* --- artifacts.c --- */
 /* Removes artifacts that are too old, some at a time; true: there are more. */
 bool artifacts_sweep(struct tasks *tasks);
@@ -230,5 +230,6 @@ struct tasks {
 	struct outside *outside;  /* outside.c */
 	size_t account_count;
 	struct loop_timer reload;
-	struct loop_timer sweep; /* resume.h */
+	struct loop_timer sweep;  /* resume.h */
+	struct keeping *keepings; /* keep.h: those with a thread */
 };

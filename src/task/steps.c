@@ -14,6 +14,7 @@
 #include "task/drive.h"
 #include "task/git.h"
 #include "task/job.h"
+#include "task/keep.h"
 #include "task/ledger.h"
 #include "task/output.h"
 #include "task/resume.h"
@@ -477,10 +478,18 @@ static void on_output(struct job *job)
 	job_step_done(job, "completed", NULL);
 }
 
+static void on_kept(struct job *job, const struct err *err)
+{
+	if (err->code != ERR_OK)
+		job_step_failed(job, err);
+	else
+		output_collect(job, on_output);
+}
+
 static void on_meters(const struct sandbox *sandbox, const struct err *err, void *ctx)
 {
+	static const struct err none = {0};
 	struct job *job = job_answer(ctx);
-	struct err failed = {0};
 
 	if (!job)
 		return;
@@ -488,10 +497,10 @@ static void on_meters(const struct sandbox *sandbox, const struct err *err, void
 		ledger_measured(job, &sandbox->meters);
 		resume_decide(job, sandbox);
 	}
-	if (job->run->exec.text[0] && collect_log(job, &failed) < 0)
-		job_step_failed(job, &failed);
+	if (job->run->exec.text[0])
+		keep_log(job, on_kept);
 	else
-		output_collect(job, on_output);
+		on_kept(job, &none);
 }
 
 /* What it used first: the log of a sandbox that is gone is gone, too. */

@@ -13,6 +13,7 @@
 #include "task/account.h"
 #include "task/git.h"
 #include "task/job.h"
+#include "task/keep.h"
 #include "task/ledger.h"
 #include "task/outside.h"
 #include "task/resume.h"
@@ -486,6 +487,7 @@ void tasks_free(struct tasks *tasks)
 {
 	if (!tasks)
 		return;
+	keep_shut(tasks);
 	free_all(tasks->jobs);
 	free_all(tasks->queue);
 	free_all(tasks->arriving);
