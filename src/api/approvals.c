@@ -43,8 +43,27 @@ static bool is_seen(struct call *call, const struct approval *approval)
 	return authz_sees(call, &whose);
 }
 
-/* Whether the caller may change the sandbox that asks. */
-static int check(struct call *call, const struct approval *approval, struct err *err)
+/* What becomes a rule of an environment is for those who may change it. One that does not change
+ * here is refused as that, later. */
+static int check_environment(struct call *call, const struct spec *spec, struct err *err)
+{
+	auto_(environment_freep) struct environment *environment = NULL;
+	struct engine *engine = call->api->engine;
+	struct ownership whose;
+
+	if (authz_more(call, SCOPE_ENVIRONMENTS_WRITE, err) < 0 ||
+	    engine->ops->environment_get(engine, spec->team ? spec->team : ACCESS_TEAM,
+	                                 spec->network, &environment, err) < 0)
+		return -1;
+	whose = environment_ownership(environment);
+	return environment->id.text[0]
+	               ? authz_change(call, &whose, "environment", environment->name, err)
+	               : 0;
+}
+
+/* Whether the caller may change the sandbox that asks, and what else the answer changes. */
+static int check(struct call *call, const struct approval *approval, enum approval_reach reach,
+                 struct err *err)
 {
 	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	struct ownership whose;
@@ -52,7 +71,9 @@ static int check(struct call *call, const struct approval *approval, struct err 
 	if (store_sandbox_get(call->api->store, approval->sandbox.text, &sandbox, err) < 0)
 		return -1;
 	whose = authz_ownership(sandbox);
-	return authz_change(call, &whose, "approval", approval->id.text, err);
+	if (authz_change(call, &whose, "approval", approval->id.text, err) < 0)
+		return err->code == ERR_NOT_FOUND ? holds_absent(approval->id.text, err) : -1;
+	return reach == APPROVAL_ENVIRONMENT ? check_environment(call, &sandbox->spec, err) : 0;
 }
 
 void handle_approval_list(struct call *call)
@@ -72,15 +93,15 @@ void handle_approval_list(struct call *call)
 static const struct approval *find(struct call *call, struct err *err)
 {
 	struct engine *engine = call->api->engine;
+	struct ownership nobodys = {"", "", VISIBILITY_PRIVATE, NULL};
 	const struct approval *approval;
 
 	for (size_t i = 0; (approval = engine->ops->approval_at(engine, i)); i++) {
 		if (str_eq(approval->id.text, call->params[0]))
 			return approval;
 	}
-	(void)err_set(err, ERR_NOT_FOUND,
-	              "no approval '%.40s' waits: it was answered, or nobody did in time",
-	              call->params[0]); /* always -1 */
+	(void)!authz_look(call, &nobodys, "approval", call->params[0], err); /* for the record */
+	(void)!holds_absent(call->params[0], err);                           /* always -1 */
 	return NULL;
 }
 
@@ -124,13 +145,7 @@ void handle_approval_answer(struct call *call)
 	if (holds_answer(call, call->params[0], answer.is_allowed, answer.reach == APPROVAL_ONCE) >
 	    0)
 		return;
-	if (!(approval = find(call, &err)) || check(call, approval, &err) < 0) {
-		call_fail(call, &err);
-		return;
-	}
-	/* What changes an environment needs the right to. */
-	if (answer.reach == APPROVAL_ENVIRONMENT &&
-	    authz_more(call, SCOPE_ENVIRONMENTS_WRITE, &err) < 0) {
+	if (!(approval = find(call, &err)) || check(call, approval, answer.reach, &err) < 0) {
 		call_fail(call, &err);
 		return;
 	}

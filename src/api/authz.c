@@ -210,37 +210,41 @@ struct ownership authz_ownership(const struct sandbox *sandbox)
 	                          spec->made_by ? spec->made_by : ""};
 }
 
-/* Whoever works in the sandbox of a run works with the run's rights: that takes no less than these.
- * What only runs can have is left out, nobody else could have it. */
-static int check_run(struct call *call, const struct sandbox *sandbox, struct err *err)
+/* Whoever works in the sandbox of a run, or asks its agent, works with the run's rights: that takes
+ * no less than these. What only runs can have is left out, nobody else could have it. */
+int authz_run(struct call *call, const char *run, const char *what, const char *id, struct err *err)
 {
-	const char *run = strings_value(&sandbox->spec.labels, "cloche/run");
 	auto_(credential_freep) struct credential *token = NULL;
-	struct id guest;
 	struct scopes askable = {0};
 	const char *extra = NULL;
 	struct err none = {0};
 	int r = 0;
 
-	/* A session may work in a sandbox that was not made for it. */
-	if (!run && call->api->tasks && tasks_run_in(call->api->tasks, sandbox->id.text, &guest))
-		run = guest.text;
-	if (!run || call->caller->is_operator || str_eq(run, call->caller->run.text) ||
+	if (call->caller->is_operator || str_eq(run, call->caller->run.text) ||
 	    store_credential_of_run(call->api->store, run, &token, &none) < 0 ||
 	    !credential_is_live(token, io_real_ms()))
 		return 0;
 	scopes_preset(false, &call->api->config->scope_objects, &askable);
 	scopes_intersect(&askable, &token->scopes);
 	if (!scopes_within(&askable, &call->caller->scopes, &extra)) {
-		record_denial(call->api, call->request, call->caller, call->route->name,
-		              sandbox->id.text, extra);
+		record_denial(call->api, call->request, call->caller, call->route->name, id, extra);
 		r = err_set(err, ERR_FORBIDDEN,
-		            "this sandbox belongs to a run that has the scope %s, which you do not "
-		            "have",
-		            extra);
+		            "this %s belongs to a run that has the scope %s, which you do not have",
+		            what, extra);
 	}
 	scopes_done(&askable);
 	return r;
+}
+
+static int check_run(struct call *call, const struct sandbox *sandbox, struct err *err)
+{
+	const char *run = strings_value(&sandbox->spec.labels, "cloche/run");
+	struct id guest;
+
+	/* A session may work in a sandbox that was not made for it. */
+	if (!run && call->api->tasks && tasks_run_in(call->api->tasks, sandbox->id.text, &guest))
+		run = guest.text;
+	return run ? authz_run(call, run, "sandbox", sandbox->id.text, err) : 0;
 }
 
 /* A run works in no sandbox that reaches further than it could make one. */

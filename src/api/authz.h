@@ -46,6 +46,11 @@ int authz_change(struct call *call, const struct ownership *ownership, const cha
 bool authz_sees(const struct call *call, const struct ownership *ownership);
 /* A sandbox that is named in the body and shall be worked in: fills call->sandbox. */
 int authz_sandbox(struct call *call, const char *name, struct err *err) NODISCARD;
+/* Whether the caller has all scopes that the token of this run has, while it is live: who makes a
+ * run do something does it with its rights. what and id name the object that is asked for.
+ * ERR_FORBIDDEN names the scope. */
+int authz_run(struct call *call, const char *run, const char *what, const char *id,
+              struct err *err) NODISCARD;
 /* What the route makes has this id: call it before the write that makes it. */
 void authz_made(struct call *call, const char *id);
 

@@ -176,6 +176,26 @@ static void on_stored(const struct store_result *result, void *ctx)
 		on_answer(&err, asked_ctx);
 }
 
+int holds_absent(const char *id, struct err *err)
+{
+	char shown[64];
+
+	str_escape(shown, sizeof(shown), id, strlen(id));
+	return err_set(err, ERR_NOT_FOUND,
+	               "no approval '%s' waits: it was answered, or nobody did in time", shown);
+}
+
+/* The key that asks, or one that was made with it. */
+static bool is_own(const struct caller *caller, const struct hold *hold)
+{
+	struct ownership made = {.made_by = caller->chain};
+
+	if (caller->credential.text[0] &&
+	    str_eq(caller->credential.text, hold->caller->credential.text))
+		return true;
+	return access_is_below(hold->caller, &made);
+}
+
 /* An agent that could answer for itself would need no person. */
 static int check(struct call *call, const struct hold *hold, bool is_once, struct err *err)
 {
@@ -183,10 +203,8 @@ static int check(struct call *call, const struct hold *hold, bool is_once, struc
 	struct ownership owner = whose(hold);
 
 	if (authz_change(call, &owner, "approval", hold->id.text, err) < 0)
-		return -1;
-	if (caller->run.text[0] ||
-	    (caller->credential.text[0] &&
-	     str_eq(caller->credential.text, hold->caller->credential.text))) {
+		return err->code == ERR_NOT_FOUND ? holds_absent(hold->id.text, err) : -1;
+	if (caller->run.text[0] || is_own(caller, hold)) {
 		record_denial(call->api, call->request, caller, call->route->name, hold->id.text,
 		              "own question");
 		return err_set(err, ERR_FORBIDDEN, "whoever asks cannot answer: use another key");

@@ -39,3 +39,5 @@ void holds_free(struct api *api);
 void holds_list(struct call *call, json_t *items);
 /* 1: it was one of ours and the call is answered (or refused); 0: it is another's. */
 int holds_answer(struct call *call, const char *id, bool is_allowed, bool is_once);
+/* ERR_NOT_FOUND, for one that is not there and one that is not the caller's to see; always -1. */
+int holds_absent(const char *id, struct err *err) NODISCARD;

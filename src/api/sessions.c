@@ -187,7 +187,8 @@ void handle_turn_create(struct call *call)
 
 	if (session_of_path(call, &task) < 0)
 		return;
-	if (turn_decode(call, call->body, &turn, &err) < 0) {
+	if (authz_run(call, task->run.text, "session", task->id.text, &err) < 0 ||
+	    turn_decode(call, call->body, &turn, &err) < 0) {
 		call_fail(call, &err);
 		return;
 	}

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "hook/hooks.h"
 #include "model/backend.h"
 #include "model/config.h"
 #include "store/identity.h"
@@ -327,13 +328,14 @@ static void on_left(const struct store_result *result, void *ctx)
 
 	if (result->ok) {
 		identify_recheck(call->api, call->request, NULL);
+		hooks_reload(call->api->hooks);
 		call_answer_empty(call);
 	} else {
 		call_fail(call, &result->err);
 	}
 }
 
-/* With the keys somebody has there. */
+/* With the keys and webhooks somebody has there. */
 void handle_member_remove(struct call *call)
 {
 	struct principal principal = {0};

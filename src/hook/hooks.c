@@ -53,8 +53,9 @@ static void send_due(struct hooks *hooks);
 
 static bool may_tell(const struct webhook *webhook, const struct event *event)
 {
+	/* What is no team's is the machine's own. */
 	if (!event->team.text[0])
-		return str_eq(webhook->team.text, ACCESS_TEAM);
+		return str_eq(webhook->owner.text, ACCESS_OPERATOR);
 	return str_eq(webhook->team.text, event->team.text) &&
 	       (event->visibility != VISIBILITY_PRIVATE ||
 	        str_eq(webhook->owner.text, event->owner.text));

@@ -30,7 +30,8 @@ void store_put_principal(struct store_write *write, const struct principal *prin
 /* Inserts, or changes the role. */
 void store_put_membership(struct store_write *write, const char *team, const char *principal,
                           enum role role, uint64_t now_ms);
-/* With every credential the principal has in the team, and those made with these. ERR_NOT_FOUND. */
+/* With every credential the principal has in the team, those made with these, and what it has there
+ * told elsewhere (webhooks). ERR_NOT_FOUND. */
 void store_delete_membership(struct store_write *write, const char *team, const char *principal,
                              uint64_t now_ms);
 void store_add_credential(struct store_write *write, const struct credential *credential);

@@ -52,6 +52,7 @@ void store_delete_membership(struct store_write *write, const char *team, const 
 {
 	write_add(write, SQL_MEMBERSHIP_REVOKE, value_int(now_ms), value_text(team),
 	          value_text(principal));
+	write_add(write, SQL_WEBHOOK_DELETE_OF, value_text(team), value_text(principal));
 	refuse_none(
 		write_add(write, SQL_MEMBERSHIP_DELETE, value_text(team), value_text(principal)),
 		ERR_NOT_FOUND, "no such member in this team");

@@ -77,7 +77,7 @@ async function measureAll(peers) {
 	}
 	if (wants(8)) {
 		say('row 8: network');
-		comparisons.push(...(await network()));
+		comparisons.push(...(await network({ count: Number(options.sandboxes) })));
 	}
 	if (wants(6)) {
 		say('row 6: idle sandboxes');

@@ -356,6 +356,20 @@ describe('commands', () => {
 		assert.ok(!JSON.stringify(events).includes('Ada'));
 	});
 
+	test('approval: a key that was made by whoever asks does not answer either', async () => {
+		const parent = await daemon.key({ name: 'parent', scopes: ['contacts:write', 'approvals:write', 'keys:write'] });
+		const make = await call(tcp, 'POST', '/api/v1/keys', { name: 'child', scopes: ['approvals:write', 'keys:write'] }, { headers: bearer(parent.secret) });
+		const below = await call(tcp, 'POST', '/api/v1/keys', { name: 'grandchild', scopes: ['approvals:write'] }, { headers: bearer(make.body.secret) });
+		const waiting = rest(parent.secret, 'contacts', 'add', { name: 'Mallory' });
+		const question = await until(async () => (await daemon.get('GET', '/approvals')).items[0]);
+		for (const { body } of [make, below]) {
+			const answer = await call(tcp, 'POST', `/api/v1/approvals/${question.id}`, { verdict: 'allow' }, { headers: bearer(body.secret) });
+			assert.deepEqual([answer.status, /whoever asks/.test(answer.body.detail)], [403, true], String(answer.bytes));
+		}
+		await daemon.ok(['approval', 'deny', question.id]);
+		assert.equal((await waiting).status, 403);
+	});
+
 	test('approval of a tool of MCP', async () => {
 		const secret = (await daemon.key({ name: 'boxes', scopes: ['sandboxes:write'] })).secret;
 		const waiting = tool(secret, 'runOnce', { sandbox: {}, exec: { shell: 'echo held' } });
