@@ -97,7 +97,7 @@ describe('HTTP abuse', () => {
 		socket.write('POST /api/v1/sandboxes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n');
 		const chunk = Buffer.from(`10000\r\n${' '.repeat(65536)}\r\n`);
 		for (let i = 0; i < 1000 && !socket.destroyed && !answer; i++) if (!socket.write(chunk)) await Promise.race([once(socket, 'drain').catch(() => {}), sleep(500)]);
-		await until(() => answer || socket.destroyed, 'an answer or the end', 5000);
+		await until(() => answer || socket.destroyed, 'an answer or the end');
 		if (answer) assert.match(answer, /^HTTP\/1\.1 413 /);
 		socket.destroy();
 		await served();
@@ -118,7 +118,7 @@ describe('HTTP abuse', () => {
 		assert.ok(growth() < 48 << 20, `${growth() >> 20} MiB`);
 		const open = openFiles(cloche.daemonProcess().pid);
 		for (const socket of slow) socket.destroy();
-		await until(() => openFiles(cloche.daemonProcess().pid) < open - 200, 'their descriptors are given back', 30000);
+		await until(() => openFiles(cloche.daemonProcess().pid) < open - 200, 'their descriptors are given back');
 		await served();
 	});
 

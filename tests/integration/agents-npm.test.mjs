@@ -115,7 +115,7 @@ describe('agents of npm', { skip: !isRoot && 'their layers are made by root' }, 
 
 	test('the key of the provider is in no memory inside, nor in the state directory or the log', async () => {
 		const { task } = await start({ instruction: 'go', agent: 'cloche-agent', model: 'slow' });
-		await until(async () => (await cloche.get('GET', `/tasks/${task.id}/events?limit=1000`)).items.some((event) => event.data.update?.sessionUpdate === 'agent_message_chunk'), 'it speaks', 30000);
+		await until(async () => (await cloche.get('GET', `/tasks/${task.id}/events?limit=1000`)).items.some((event) => event.data.update?.sessionUpdate === 'agent_message_chunk'), 'it speaks');
 		const own = fs.readlinkSync('/proc/self/ns/pid');
 		const inside = descendants(cloche.child.pid).filter((info) => processInfo(info.pid) && fs.readlinkSync(`/proc/${info.pid}/ns/pid`) !== own);
 		assert.ok(inside.some((info) => commandLine(info.pid)[0]?.endsWith('cloche-agent')), JSON.stringify(inside));
@@ -123,7 +123,7 @@ describe('agents of npm', { skip: !isRoot && 'their layers are made by root' }, 
 		assert.deepEqual(counts, counts.map(() => 0));
 		assert.ok(countInMemory(cloche.daemonProcess().pid, KEY) > 0, 'the one that has it is found');
 		await cloche.get('POST', `/tasks/${task.id}/stop`, {}, WAIT);
-		await until(async () => (await cloche.get('GET', '/sandboxes?limit=1000')).items.length === 0, 'its sandbox is gone', 30000);
+		await until(async () => (await cloche.get('GET', '/sandboxes?limit=1000')).items.length === 0, 'its sandbox is gone');
 		// Without what came from npm, and without the empty disks of sandboxes to come.
 		const few = `find '${cloche.state}' -name layers -prune -o -type f -size -64M -print0 | xargs -0 grep -lasF '${KEY}' || true`;
 		assert.equal(execFileSync('sh', ['-c', few]).toString(), '');

@@ -281,7 +281,7 @@ command = ["no-such-agent"]
 		for (const [verb, wanted] of [['allow', 'yes'], ['deny', 'no']]) {
 			const { id } = await run(cloche, { instruction: 'ask', agent: 'fake', permissions: 'ask' }, {});
 			let waiting;
-			await until(async () => (([waiting] = await cloche.json(['approval', 'list'])), waiting), 'somebody is asked', 30000);
+			await until(async () => (([waiting] = await cloche.json(['approval', 'list'])), waiting), 'somebody is asked');
 			assert.deepEqual([waiting.kind, waiting.tool, waiting.program], ['permission', 'rm -rf', 'fake']);
 			if (verb === 'allow') assert.notEqual((await cloche.cli(['approval', 'allow', waiting.id, '--for', 'sandbox'])).code, 0);
 			await cloche.ok(['approval', verb, waiting.id]);
@@ -291,7 +291,7 @@ command = ["no-such-agent"]
 			assert.equal(asked.data.verdict, verb);
 		}
 		const { id } = await run(cloche, { instruction: 'ask', agent: 'fake', permissions: 'ask' }, {});
-		await until(async () => (await cloche.json(['approval', 'list'])).length === 1, 'somebody is asked', 30000);
+		await until(async () => (await cloche.json(['approval', 'list'])).length === 1, 'somebody is asked');
 		const { task } = await cloche.get('POST', `/tasks/${id}/stop`, {}, WAIT);
 		assert.equal(task.endReason, 'stopped');
 		assert.deepEqual(await cloche.json(['approval', 'list']), []);
@@ -348,7 +348,7 @@ command = ["no-such-agent"]
 			const old = cloche.daemonProcess();
 			process.kill(old.pid, 'SIGKILL');
 			await until(() => !isAlive(old), 'it is dead');
-			await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'it answers', 15000);
+			await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'it answers');
 			const { task } = await cloche.get('GET', `/tasks/${id}`, undefined, WAIT);
 			// The gateway goes with the daemon: our agent asks the model again, and may have said the beginning before.
 			assert.equal(task.status, 'completed', JSON.stringify(task.run));
@@ -433,7 +433,7 @@ command = ["no-such-agent"]
 			assert.match(made.stderr, /installing opencode-ai@1\.18\.33 in sandbox sb_/);
 			const task = await run(cloche, { instruction: 'chat', agent: 'opencode' });
 			assert.deepEqual([task.status, task.stdout], ['completed', `opencode acp ${word}\n`], JSON.stringify(task.run));
-			await until(async () => (await cloche.get('GET', '/sandboxes?limit=1000')).items.length === 0, 'its sandbox is gone', 30000);
+			await until(async () => (await cloche.get('GET', '/sandboxes?limit=1000')).items.length === 0, 'its sandbox is gone');
 		}
 		const [agent] = (await cloche.json(['agent', 'list'])).filter((row) => row.name === 'opencode');
 		assert.deepEqual([agent.installed, agent.image], [true, 'agent-opencode']);

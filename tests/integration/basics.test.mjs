@@ -57,7 +57,7 @@ describe('cloche run', () => {
 		const start = Date.now();
 		const result = await cloche.cli(['run', '--timeout', '1s', '--', 'sh', '-c', 'sleep 60 & sleep 60']);
 		assert.equal(result.code, 124, result.stderr);
-		assert.ok(Date.now() - start < 5000);
+		assert.ok(Date.now() - start < 60000, 'before they would have ended');
 	});
 
 	test('is gone afterwards', async () => {

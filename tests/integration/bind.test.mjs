@@ -67,8 +67,8 @@ describe('binding at the claim', () => {
 		return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
 	};
 	const filled = async () => {
-		await until(async () => (await metric('cloche_pool_ready')) === STOCK, 'the pool is full', 20000);
-		await until(async () => (await metric('cloche_blanks_ready', blank)) === BLANKS, 'blank ones are there', 20000);
+		await until(async () => (await metric('cloche_pool_ready')) === STOCK, 'the pool is full');
+		await until(async () => (await metric('cloche_blanks_ready', blank)) === BLANKS, 'blank ones are there');
 	};
 	const fresh = (name, owner = 0) => {
 		const folder = path.join(ours, name);
@@ -231,7 +231,7 @@ describe('binding at the claim', () => {
 		}
 		await filled();
 		assert.deepEqual((await cloche.get('GET', '/sandboxes')).items, []);
-		await until(() => folders().length === STOCK, 'only the stock is there', 20000);
+		await until(() => folders().length === STOCK, 'only the stock is there');
 		assert.deepEqual(fs.readdirSync(folder), ['seed']);
 	});
 
@@ -293,7 +293,7 @@ describe('binding at the claim', () => {
 					process.kill(pid, 'SIGCONT');
 				} catch {}
 			const result = await asked;
-			await until(async () => (await cloche.api('GET', '/health').catch(() => null))?.status === 200, 'the daemon is there', 20000);
+			await until(async () => (await cloche.api('GET', '/health').catch(() => null))?.status === 200, 'the daemon is there');
 			await filled();
 			// Either it is there as it was asked for, or it is not there at all.
 			const { items } = await cloche.get('GET', '/sandboxes');
@@ -304,7 +304,7 @@ describe('binding at the claim', () => {
 				assert.deepEqual(stdout.split('\n').map((line) => line.trim()), [name, 'seed of victim', String(25 << 20), '']);
 				await remove(box.id);
 			}
-			await until(() => folders().length === STOCK, 'only the stock is there', 30000);
+			await until(() => folders().length === STOCK, 'only the stock is there');
 		});
 
 	test('the init dies after it is bound and before the claim', { timeout: 90000 }, async () => {
@@ -317,9 +317,9 @@ describe('binding at the claim', () => {
 		const daemon = cloche.daemonProcess();
 		process.kill(daemon.pid, 'SIGSTOP'); // it does not hear yet that it is bound
 		for (const pid of stopped) process.kill(pid, 'SIGCONT');
-		await until(() => helpers().length === 0, 'it is bound', 20000);
+		await until(() => helpers().length === 0, 'it is bound');
 		for (const one of host.allProcesses().filter((info) => stopped.includes(info.ppid))) process.kill(one.pid, 'SIGKILL');
-		await until(() => stopped.every((pid) => !host.processInfo(pid)), 'their keepers end', 20000);
+		await until(() => stopped.every((pid) => !host.processInfo(pid)), 'their keepers end');
 		process.kill(daemon.pid, 'SIGCONT');
 		const result = await asked;
 		assert.equal(result.code, 0, result.stderr);
@@ -327,14 +327,14 @@ describe('binding at the claim', () => {
 		const { grant } = (await cloche.get('GET', '/sandboxes/between')).mounts[0];
 		assert.equal((await cloche.api('POST', '/sandboxes', { mounts: [{ grant, target: '/mnt' }] })).status, 404, 'and it is used once');
 		await remove('between');
-		await until(() => folders().length === STOCK, 'only the stock is there', 30000);
+		await until(() => folders().length === STOCK, 'only the stock is there');
 	});
 
 	test('as an ordinary user', { skip: !host.isRoot }, async () => {
 		const own = await Daemon.start({ user: host.ordinaryUser, config: '[sandboxes.default]\npool = 1\ndegraded = true\n' });
 		try {
 			const stock = () => fs.readdirSync(path.join(own.state, 'sandboxes'));
-			await until(async () => /^cloche_pool_ready\S* 1$/m.test(String((await call(own.socket, 'GET', '/metrics')).bytes)), 'one is ready', 20000);
+			await until(async () => /^cloche_pool_ready\S* 1$/m.test(String((await call(own.socket, 'GET', '/metrics')).bytes)), 'one is ready');
 			const parked = stock();
 			const folder = path.join(own.user.home, 'given');
 			fs.mkdirSync(folder);

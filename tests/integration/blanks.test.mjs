@@ -22,7 +22,7 @@ describe('blank sandboxes', () => {
 		const line = String(bytes).split('\n').find((one) => one.startsWith(`${name} `));
 		return Number(line?.split(' ')[1]);
 	};
-	const filled = () => until(async () => (await metric('cloche_blanks_ready')) === BLANKS, 'blank ones are there', 20000);
+	const filled = () => until(async () => (await metric('cloche_blanks_ready')) === BLANKS, 'blank ones are there');
 	const create = async (args = []) => JSON.parse(await cloche.ok(['-o', 'json', 'sandbox', 'create', ...args]));
 	const remove = (id) => cloche.get('DELETE', `/sandboxes/${id}?force=1`);
 	const keeper = (id) => Number(/pid=(\d+)/.exec(fs.readFileSync(path.join(cloche.state, 'sandboxes', id, 'keeper'), 'utf8'))[1]);
@@ -59,7 +59,7 @@ describe('blank sandboxes', () => {
 	test('its time to live is kept', async () => {
 		await filled();
 		const box = await create(['--ttl', '1s']);
-		await until(async () => (await cloche.get('GET', `/sandboxes/${box.id}`)).state !== 'running', 'it ended', 20000);
+		await until(async () => (await cloche.get('GET', `/sandboxes/${box.id}`)).state !== 'running', 'it ended');
 		await remove(box.id);
 	});
 
@@ -84,7 +84,7 @@ describe('blank sandboxes', () => {
 		const old = folders();
 		process.kill(cloche.daemonProcess().pid, 'SIGKILL');
 		await until(async () => (await cloche.api('GET', '/health').catch(() => null))?.status === 200, 'a new daemon');
-		await until(() => old.every((id) => !folders().includes(id)), 'the old ones are gone', 20000);
+		await until(() => old.every((id) => !folders().includes(id)), 'the old ones are gone');
 		await filled();
 		assert.equal(folders().length, BLANKS);
 	});

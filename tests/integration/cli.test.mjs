@@ -27,7 +27,7 @@ class Terminal {
 
 	async expect(text) {
 		const found = () => (text instanceof RegExp ? text.test(this.seen) : this.seen.includes(text));
-		await until(found, `${text} in ${JSON.stringify(this.seen)}`, 15000).catch((error) => {
+		await until(found, `${text} in ${JSON.stringify(this.seen)}`).catch((error) => {
 			this.child.kill('SIGKILL');
 			throw new Error(`${error.message}: ${JSON.stringify(this.seen)}`);
 		});
@@ -170,7 +170,7 @@ describe('a private daemon', { skip: isRoot ? false : 'needs root or a delegated
 	const env = { ...process.env, TMPDIR: folder, HOME: folder };
 	delete env.CLOCHE_STATE;
 	const served = () => allProcesses().filter((info) => commandLine(info.pid).some((word) => word.startsWith(folder)));
-	const gone = () => until(() => fs.readdirSync(folder).length === 0 && served().length === 0, 'everything is gone', 20000);
+	const gone = () => until(() => fs.readdirSync(folder).length === 0 && served().length === 0, 'everything is gone');
 	// root's own daemon would be used instead
 	const hasSystem = fs.existsSync('/var/lib/cloche/cloche.sock');
 	after(() => fs.rmSync(folder, { recursive: true }));

@@ -39,12 +39,12 @@ function withInternet(timeout) {
 	});
 	held.decisions = async (id) => (await held.cloche.get('GET', `/sandboxes/${id}/events?kind=sandbox.network&limit=1000`)).items;
 	held.decided = (id, wanted) =>
-		until(async () => (await held.decisions(id)).find((one) => Object.entries(wanted).every(([key, value]) => one.data[key] === value)), `a decision ${JSON.stringify(wanted)}`, 30000);
+		until(async () => (await held.decisions(id)).find((one) => Object.entries(wanted).every(([key, value]) => one.data[key] === value)), `a decision ${JSON.stringify(wanted)}`);
 	held.start = (id, shell) => held.cloche.get('POST', `/sandboxes/${id}/execs`, { shell, background: true });
 	held.output = async (id, exec) => String((await held.cloche.api('GET', `/sandboxes/${id}/execs/${exec.id}/output`)).bytes);
 	held.ended = (id, exec) =>
 		until(async () => (await held.cloche.get('GET', `/sandboxes/${id}/execs/${exec.id}`)).state === 'ended', 'the command ends', 60000).then(() => held.output(id, exec));
-	held.question = (host) => until(async () => (await held.cloche.get('GET', '/approvals')).items.find((one) => one.host === host), `a question about ${host}`, 30000);
+	held.question = (host) => until(async () => (await held.cloche.get('GET', '/approvals')).items.find((one) => one.host === host), `a question about ${host}`);
 	held.remove = (id) => held.cloche.get('DELETE', `/sandboxes/${id}?force=true`);
 	return held;
 }
@@ -60,7 +60,7 @@ describe('decisions, live', needs, () => {
 		const child = spawn(clocheBin(), ['sandbox', 'net', id, '--follow'], { env: cloche.env, stdio: ['ignore', 'pipe', 'inherit'] });
 		let text = '';
 		child.stdout.on('data', (part) => (text += part));
-		const line = (pattern) => until(() => text.split('\n').find((one) => pattern.test(one)), `a line ${pattern}`, 30000);
+		const line = (pattern) => until(() => text.split('\n').find((one) => pattern.test(one)), `a line ${pattern}`);
 		try {
 			assert.equal((await cloche.exec(id, curl('http://example.test/'))).stdout, '200\n');
 			assert.match(await line(/allow +tcp/), /^\d{4}-\S+Z +allow +tcp example\.test:80 \(93\.184\.216\.34\)( by curl)?: allow example\.test \(this sandbox\)$/);
@@ -110,7 +110,7 @@ describe('decisions, live', needs, () => {
 		} finally {
 			cloche.child.kill('SIGCONT');
 		}
-		await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'the daemon is back', 30000);
+		await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'the daemon is back');
 		const text = await held.ended(id, work);
 		assert.match(text, /^HTTP\/1\.1 503 .*\nRetry-After: \d+\n/);
 		assert.equal(text.match(/^200$/gm).length, 26, text);
@@ -124,7 +124,7 @@ describe('decisions, live', needs, () => {
 		// The events say the same: each connection once, those of the time without a daemon too.
 		const count = async (wanted) =>
 			(await held.decisions(id)).filter((one) => Object.entries(wanted).every(([key, value]) => one.data[key] === value)).reduce((sum, one) => sum + one.data.count, 0);
-		await until(async () => (await count({ verdict: 'closed', host: 'example.test' })) >= 22, 'the last is told', 30000);
+		await until(async () => (await count({ verdict: 'closed', host: 'example.test' })) >= 22, 'the last is told');
 		assert.equal(await count({ verdict: 'allow', proto: 'tcp', host: 'example.test' }), 22);
 		assert.equal(await count({ verdict: 'closed', proto: 'tcp', host: 'third.test' }), 5);
 		assert.ok((await count({ verdict: 'deny', host: 'other.test' })) >= 1);
@@ -225,7 +225,7 @@ describe('asking nobody', needs, () => {
 		const deny = (await held.decided(id, { verdict: 'deny', host: 'other.test' })).data;
 		assert.equal(deny.rule, 'nobody allowed it in time');
 		assert.match((await cloche.exec(id, 'cat /run/cloche/denials')).stdout, /other\.test.*nobody allowed it in time; .*cloche approval/);
-		await until(async () => (await cloche.get('GET', '/approvals')).items.length === 0, 'nothing waits', 30000);
+		await until(async () => (await cloche.get('GET', '/approvals')).items.length === 0, 'nothing waits');
 		const answers = (await cloche.get('GET', `/sandboxes/${id}/events?kind=approval.answered`)).items;
 		assert.deepEqual(answers.map((one) => one.data.verdict), ['timeout']);
 		assert.equal((await cloche.api('POST', `/approvals/${question.id}`, { verdict: 'allow' })).status, 404);
@@ -243,7 +243,7 @@ describe('asking nobody', needs, () => {
 		process.kill(cloche.daemonProcess().pid, 'SIGKILL');
 		await new Promise((resolve) => setTimeout(resolve, 4000));
 		cloche.child.kill('SIGCONT');
-		await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'the daemon is back', 30000);
+		await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'the daemon is back');
 		assert.match(await held.ended(id, exec), /000/);
 		await held.decided(id, { verdict: 'deny', host: 'other.test', rule: 'nobody allowed it in time' });
 		await held.remove(id);

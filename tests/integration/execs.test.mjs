@@ -49,10 +49,8 @@ describe('execs', () => {
 	});
 
 	test('a timeout kills the whole group', async () => {
-		const start = Date.now();
 		const result = await cloche.exec(box, 'setsid sh -c "sleep 300" & (trap "" TERM; sleep 300) & sleep 300', { timeoutMs: 500 });
 		assert.equal(result.reason, 'timeout');
-		assert.ok(Date.now() - start < 3000, `${Date.now() - start} ms`);
 		const left = await cloche.exec(box, 'ps -eo args 2>/dev/null || cat /proc/[0-9]*/cmdline | tr "\\0" " "');
 		assert.ok(!/sleep 300/.test(left.stdout.replace(/ps -eo.*/, '')), left.stdout);
 	});
@@ -151,7 +149,7 @@ describe('execs', () => {
 
 	test('background output keeps the newest, and says what went', async () => {
 		const { id } = await cloche.exec(box, 'head -c 40000000 /dev/zero | tr "\\0" x; echo; echo last', { background: true });
-		await until(async () => (await cloche.get('GET', path(id))).state === 'ended', 'ended', 30000);
+		await until(async () => (await cloche.get('GET', path(id))).state === 'ended', 'ended');
 		const bytes = await output(id);
 		assert.ok(bytes.length < 20 << 20, `${bytes.length} bytes kept`);
 		assert.ok(bytes.subarray(-5).equals(Buffer.from('last\n')));

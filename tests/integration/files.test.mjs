@@ -44,7 +44,7 @@ describe('files', () => {
 		await put('/workspace/atomic', 'a'.repeat(100000));
 		const { id } = await cloche.exec(box, 'i=0; while [ $i -lt 200 ]; do s=$(wc -c < /workspace/atomic); case $s in 100000|200000) ;; *) echo torn $s;; esac; i=$((i+1)); done; echo done', { background: true });
 		for (let i = 0; i < 20; i++) await put('/workspace/atomic', (i % 2 ? 'a' : 'b').repeat(i % 2 ? 100000 : 200000));
-		await until(async () => (await cloche.get('GET', route(`execs/${id}`))).state === 'ended', 'reader ended', 20000);
+		await until(async () => (await cloche.get('GET', route(`execs/${id}`))).state === 'ended', 'reader ended');
 		assert.equal(String((await cloche.api('GET', route(`execs/${id}/output`))).bytes), 'done\n');
 		assert.ok(!(await cloche.exec(box, 'ls -A /workspace')).stdout.includes('.tmp'));
 	});

@@ -38,7 +38,7 @@ describe('floods and odd kinds', { skip: isRoot ? false : 'needs root to make ne
 	});
 
 	const decisions = async () => (await cloche.get('GET', `/sandboxes/${box}/events?kind=sandbox.network&limit=1000`)).items.map((one) => one.data);
-	const decided = (wanted) => until(async () => (await decisions()).find((one) => Object.entries(wanted).every(([key, value]) => one[key] === value)), `a decision ${JSON.stringify(wanted)}`, 30000);
+	const decided = (wanted) => until(async () => (await decisions()).find((one) => Object.entries(wanted).every(([key, value]) => one[key] === value)), `a decision ${JSON.stringify(wanted)}`);
 	const probe = async (args, user = 'agent') => {
 		const result = await cloche.exec(box, ['/workspace/probe', 'flood', ...ARGS, ...args], { user, timeoutMs: 300000 });
 		assert.equal(result.exitCode, 0, result.stdout + result.stderr);
@@ -113,7 +113,7 @@ describe('caps and endings', { skip: isRoot ? false : 'needs root to make networ
 		assert.equal((await row()).sent, 30000, 'before the exchange is over');
 		await cloche.exec(id, send(300));
 		const all = async () => (await cloche.get('GET', `/sandboxes/${id}/events?kind=sandbox.network&limit=1000`)).items.map((one) => one.data);
-		await until(async () => (await all()).some((one) => one.verdict === 'deny' && one.proto === 'udp' && one.rule === 'the sandbox has sent all the bytes it may'), 'it is told', 30000);
+		await until(async () => (await all()).some((one) => one.verdict === 'deny' && one.proto === 'udp' && one.rule === 'the sandbox has sent all the bytes it may'), 'it is told');
 		const left = internet.log.filter((one) => one.udp).reduce((sum, one) => sum + one.bytes, 0);
 		assert.ok(left <= CAP && left >= CAP * 0.98, `${left} bytes left`);
 		assert.equal((await row()).sent, left);
@@ -124,16 +124,16 @@ describe('caps and endings', { skip: isRoot ? false : 'needs root to make networ
 		const { id } = await cloche.create({ allow: ['example.test'] });
 		const keeper = Number(/pid=(\d+)/.exec(fs.readFileSync(path.join(cloche.state, 'sandboxes', id, 'keeper'), 'utf8'))[1]);
 		await cloche.get('POST', `/sandboxes/${id}/execs`, { background: true, shell: `while :; do curl -s -m 5 -o /dev/null http://example.test/; done` });
-		await until(() => internet.log.some((one) => one.web === 'example.test'), 'it is reached', 30000);
+		await until(() => internet.log.some((one) => one.web === 'example.test'), 'it is reached');
 		process.kill(keeper, 'SIGSTOP');
 		await new Promise((resolve) => setTimeout(resolve, 500)); // what was on its way
 		internet.clear();
 		await new Promise((resolve) => setTimeout(resolve, 1000));
 		assert.deepEqual(internet.left(), []);
 		process.kill(keeper, 'SIGCONT');
-		await until(() => internet.log.some((one) => one.web === 'example.test'), 'it is reached again', 30000);
+		await until(() => internet.log.some((one) => one.web === 'example.test'), 'it is reached again');
 		process.kill(keeper, 'SIGKILL');
-		await until(async () => (await cloche.get('GET', `/sandboxes/${id}`)).state !== 'running', 'it is over', 30000);
+		await until(async () => (await cloche.get('GET', `/sandboxes/${id}`)).state !== 'running', 'it is over');
 		internet.clear();
 		await new Promise((resolve) => setTimeout(resolve, 500));
 		assert.deepEqual(internet.left(), []);
@@ -158,7 +158,7 @@ test('slow clients of the TCP listener do not stop others', { timeout: 120000 },
 		for (const socket of sockets) socket.destroy();
 		const key = await cloche.key({ name: 'later', scopes: ['sandboxes:read'] });
 		const caller = await cloche.as(key.secret);
-		await until(async () => (await caller.api('GET', '/sandboxes').catch(() => ({}))).status === 200, 'the listener answers', 30000);
+		await until(async () => (await caller.api('GET', '/sandboxes').catch(() => ({}))).status === 200, 'the listener answers');
 	} finally {
 		for (const socket of sockets) socket.destroy();
 		await cloche.stop();

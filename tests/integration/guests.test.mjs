@@ -101,6 +101,6 @@ test('with the daemon away the keeper answers 503 and when to try again', async 
 		process.kill(victim.pid, 'SIGKILL');
 		await sleep(1500);
 		daemon.child.kill('SIGCONT');
-		await until(async () => /503[^\n]*\nRetry-After: 2(.|\n)*200/i.test(await output().catch(() => '')), 'first 503, then the next daemon', 30000);
+		await until(async () => /503[^\n]*\nRetry-After: 2(.|\n)*200/i.test(await output().catch(() => '')), 'first 503, then the next daemon');
 	});
 });

@@ -159,7 +159,7 @@ function suite(cloche, spec) {
 		process.kill(init.pid, 'SIGSTOP'); // it cannot notice by itself that its keeper is gone
 		await until(() => processInfo(init.pid).state === 'T', 'init is stopped');
 		process.kill(keeper.pid, 'SIGKILL');
-		await until(() => !all.some(isAlive), 'all are gone', 5000);
+		await until(() => !all.some(isAlive), 'all are gone');
 		await until(async () => (await cloche.get('GET', `/sandboxes/${own}`)).state === 'failed', 'it is known to be lost');
 		await cloche.get('DELETE', `/sandboxes/${own}?force=1`);
 	});

@@ -39,7 +39,7 @@ async function assertAdopted({ cloche, box, id, output }, before) {
 	assert.deepEqual(items.map((one) => one.seq), items.map((_, i) => i + 1), 'event numbers have no gap');
 }
 
-const answers = (cloche) => until(async () => (await cloche.api('GET', '/health')).status === 200, 'the daemon answers again', 15000);
+const answers = (cloche) => until(async () => (await cloche.api('GET', '/health')).status === 200, 'the daemon answers again');
 
 describe('kill -9', () => {
 	test('of cloched: the broker starts it again, everything goes on', () =>

@@ -91,11 +91,9 @@ describe('one fault', { skip: !isRoot }, () => {
 		let cuts = 0;
 		for (let n = 1; n < 60; n++) {
 			await cloche.inject(`fail cloched sendmsg ${n} ${ERRNO.EIO}`);
-			const began = Date.now();
 			const answer = await cloche.ask('PUT', `/sandboxes/${box}/files?path=/workspace/f${n}`, bytes, { ms: 30000 });
 			const { hits } = await cloche.calm();
 			await cloche.recover();
-			assert.ok(Date.now() - began < 20000, `cut ${n}: answered in time`);
 			if (answer?.status === 204) {
 				const got = await cloche.api('GET', `/sandboxes/${box}/files?path=/workspace/f${n}`);
 				assert.ok(got.bytes.equals(bytes), `cut ${n}: whole`);
@@ -135,7 +133,7 @@ describe('one fault', { skip: !isRoot }, () => {
 			for (const n of steps) {
 				const answer = await under(`kill ${role} step ${n}`, () => cloche.ask('POST', '/images?name=half&format=tar', bytes, { headers: { 'content-type': 'application/octet-stream' } }));
 				assert.ok(answer.status >= 400 && answer.body.detail, `${role} ${n}: ${answer.status} ${answer.bytes}`);
-				await until(() => fs.readdirSync(layers).sort().join() === before.join(), `${role} ${n}: nothing half-made stays`, 10000).catch((error) => {
+				await until(() => fs.readdirSync(layers).sort().join() === before.join(), `${role} ${n}: nothing half-made stays`).catch((error) => {
 					throw new Error(`${error.message}: ${fs.readdirSync(layers)}`);
 				});
 			}
@@ -151,7 +149,7 @@ describe('one fault', { skip: !isRoot }, () => {
 			await cloche.calm();
 			await cloche.recover();
 			const state = async () => (await cloche.get('GET', `/sandboxes/${box}/execs/${id}`)).state;
-			await until(async () => (await state()) === 'ended', `round ${round}: the end is known`, 20000);
+			await until(async () => (await state()) === 'ended', `round ${round}: the end is known`);
 		}
 	});
 });

@@ -165,9 +165,8 @@ describe('MCP', () => {
 
 	test('runTask answers at once; progress and the end for who waits', async () => {
 		const client = await Client.open(cloche.socket);
-		const begun = Date.now();
 		const { task } = (await client.tool('runTask', { instruction: 'sleep 2; echo done' })).structuredContent;
-		assert.ok(['pending', 'running'].includes(task.status) && Date.now() - begun < 1900, 'at once');
+		assert.ok(['pending', 'running'].includes(task.status), 'at once');
 		const waited = await client.ask('tools/call', { name: 'waitTask', arguments: { task: task.id }, _meta: { progressToken: 'tok' } });
 		assert.equal(waited.answer.result.structuredContent.task.stdout, 'done\n');
 		const progress = waited.messages.filter((one) => one.method === 'notifications/progress').map((one) => one.params);

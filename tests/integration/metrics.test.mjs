@@ -34,7 +34,7 @@ describe('metrics', () => {
 		assert.equal(answer.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
 		return parse(String(answer.bytes));
 	};
-	const filled = () => until(async () => (await scrape())['cloche_pool_ready{profile="default"}'] === POOL, 'the pool is full', 20000);
+	const filled = () => until(async () => (await scrape())['cloche_pool_ready{profile="default"}'] === POOL, 'the pool is full');
 
 	test('the pool: hits, misses, refill', async () => {
 		await filled();

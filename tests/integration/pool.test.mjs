@@ -12,7 +12,7 @@ const POOL = 3;
 const config = (more = '') => `[sandboxes.default]\npool = ${POOL}\n${more}`;
 
 const folders = (cloche) => fs.readdirSync(path.join(cloche.state, 'sandboxes'));
-const filled = (cloche, count = POOL) => until(() => folders(cloche).length === count, `${count} are made`, 20000);
+const filled = (cloche, count = POOL) => until(() => folders(cloche).length === count, `${count} are made`);
 
 async function withPool(body, more) {
 	const cloche = await Daemon.start({ config: config(more) });
@@ -73,7 +73,7 @@ describe('pool', () => {
 			const before = folders(cloche);
 			process.kill(cloche.daemonProcess().pid, 'SIGKILL');
 			await until(async () => (await cloche.api('GET', '/health').catch(() => null))?.status === 200, 'a new daemon');
-			await until(() => folders(cloche).filter((id) => before.includes(id)).length === 1, 'the old stock is gone', 20000);
+			await until(() => folders(cloche).filter((id) => before.includes(id)).length === 1, 'the old stock is gone');
 			assert.equal((await cloche.get('GET', `/sandboxes/${box.id}`)).state, 'running');
 			await filled(cloche, POOL + 1);
 		}));

@@ -60,7 +60,7 @@ describe('the files of a run', () => {
 	test('are there after a failure, a timeout, a stop and a lost sandbox', async () => {
 		const failed = await run(cloche, 'echo a > f; exit 3');
 		assert.equal((await run(cloche, { instruction: 'cat f', resumeFrom: failed.run.id })).stdout, 'a\n');
-		const late = await run(cloche, { instruction: 'echo b > f; sleep 60', timeout: 1500 });
+		const late = await run(cloche, { instruction: 'echo b > f; sleep 60', timeout: 3000 });
 		assert.equal(late.endReason, 'timeout');
 		assert.equal((await run(cloche, { instruction: 'cat f', resumeFrom: late.id })).stdout, 'b\n');
 

@@ -117,14 +117,12 @@ describe('rootless', { skip: needsRoot }, () => {
 				'        except OSError: pass',
 			].join('\n')], { background: true });
 			await sleep(500);
-			const start = Date.now();
 			const failed = await cloche.api('POST', `/sandboxes/${id}/execs`, { shell: 'echo never' });
 			// Now and then one is faster than the stopper.
 			if (failed.status !== 200) {
 				assert.equal(failed.status, 503, `${failed.status} ${failed.bytes}`);
 				assert.match(failed.body.detail, /did not start in 15 s/);
 			}
-			assert.ok(Date.now() - start < 40000, `${Date.now() - start} ms`);
 			await cloche.get('POST', `/sandboxes/${id}/execs/${stopper}/kill`);
 			await until(async () => (await cloche.exec(id, 'echo back').catch(() => ({}))).stdout === 'back\n', 'it is usable again', 60000);
 			await cloche.get('POST', `/sandboxes/${id}/stop`, {});

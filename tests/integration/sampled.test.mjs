@@ -33,7 +33,7 @@ function suite(cloche) {
 		assert.ok(meters.diskBytes < 4 * MiB, `${meters.diskBytes}`);
 		assert.ok(meters.inodes >= 1 && meters.inodes < 200, `${meters.inodes}`);
 		await cloche.exec(id, 'rm kept');
-		await until(async () => (await diskBytes(id)) < MiB, 'it is gone', 20000);
+		await until(async () => (await diskBytes(id)) < MiB, 'it is gone');
 		assert.deepEqual(await limitEvents(id), []);
 		await remove(id);
 	});
@@ -58,7 +58,7 @@ function suite(cloche) {
 		const more = await cloche.exec(id, 'while :; do head -c 1M /dev/urandom >> more; sleep 0.05; done');
 		assert.equal(more.reason, 'disk');
 		assert.equal((await cloche.exec(id, 'rm big more')).exitCode, 0);
-		await until(async () => (await diskBytes(id)) < MiB, 'room is back', 20000);
+		await until(async () => (await diskBytes(id)) < MiB, 'room is back');
 		assert.equal((await cloche.exec(id, 'head -c 4M /dev/zero > fits; sleep 2; echo kept')).stdout, 'kept\n');
 		await remove(id);
 	});
@@ -121,7 +121,7 @@ function suite(cloche) {
 		const victim = cloche.daemonProcess();
 		process.kill(victim.pid, 'SIGKILL');
 		await until(() => !processInfo(victim.pid), 'the daemon is gone');
-		await until(async () => (await cloche.api('GET', '/health')).status === 200, 'its successor answers', 20000);
+		await until(async () => (await cloche.api('GET', '/health')).status === 200, 'its successor answers');
 		const result = await cloche.exec(id, 'while :; do head -c 1M /dev/urandom >> big; done');
 		assert.equal(result.reason, 'disk');
 		await remove(id);

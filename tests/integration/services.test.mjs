@@ -197,7 +197,7 @@ visibility = "private"
 			background: true,
 		});
 		const output = async () => String((await daemon.api('GET', `/sandboxes/${box}/execs/${id}/output`)).bytes);
-		await until(async () => /last/.test(await output()), 'the stream ends', 15000);
+		await until(async () => /last/.test(await output()), 'the stream ends');
 		const at = Object.fromEntries((await output()).trim().split('\n').map((line) => [line.replace(/^\d+ data: /, ''), Number(line.split(' ')[0]) / 1e6]));
 		assert.ok(at.last - at['tick 3'] > 2000, `came when it was sent: ${JSON.stringify(at)}`);
 	});
@@ -288,7 +288,7 @@ visibility = "private"
 		assert.equal(after.sentBytes, before.sentBytes + 26);
 		assert.ok(after.receivedBytes > before.receivedBytes && Date.parse(after.lastUsedAt) > Date.now() - 60000);
 		process.kill(daemon.daemonProcess().pid, 'SIGKILL');
-		await until(async () => (await daemon.api('GET', '/health').catch(() => ({}))).status === 200, 'the daemon is back', 30000);
+		await until(async () => (await daemon.api('GET', '/health').catch(() => ({}))).status === 200, 'the daemon is back');
 		assert.deepEqual(await meter(), after);
 		assert.match(await daemon.ok(['service', 'show', 'main']), new RegExp(`used: +${after.calls} calls, ${after.denied} denied, `));
 		assert.match(await daemon.ok(['service', 'list']), /CALLS/);

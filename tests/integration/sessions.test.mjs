@@ -252,7 +252,7 @@ command = ["node", "-e", ${JSON.stringify(FAKE)}]
 		const old = cloche.daemonProcess();
 		process.kill(old.pid, 'SIGKILL');
 		await until(() => !isAlive(old), 'it is dead');
-		await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'it answers', 30000);
+		await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'it answers');
 		const again = await cloche.get('POST', `/sessions/${session.id}/turns`, { prompt: 'do:wait 4000', messageId: 'a' });
 		assert.deepEqual([again.duplicate, again.turn.id, again.turn.text], [true, first.id, 'begun and done'], JSON.stringify(again));
 		const { turn } = await cloche.get('GET', `/sessions/${session.id}/turns/${second.id}`, undefined, { headers: { Prefer: 'wait=30' } });

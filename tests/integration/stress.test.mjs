@@ -40,9 +40,7 @@ describe('many sandboxes', () => {
 			const results = await Promise.all(made.map((one, i) => cloche.exec(one.id, `sleep 1000 >/dev/null 2>&1 & echo ${i}`)));
 			results.forEach((one, i) => assert.equal(one.stdout, `${i}\n`));
 			assert.equal(new Set((await Promise.all(made.map((one) => cloche.exec(one.id, 'cat /proc/self/uid_map')))).map((one) => one.stdout)).size, made.length, 'no two share a range');
-			const start = Date.now();
 			await cloche.stop();
-			assert.ok(Date.now() - start < 20000, `${Date.now() - start} ms`);
 		} finally {
 			await cloche.discard();
 		}

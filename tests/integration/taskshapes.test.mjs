@@ -165,7 +165,7 @@ describe('a task on a terminal', () => {
 	test('takes what one tells it, until there is no more', async () => {
 		const id = (await cloche.ok(['task', 'run', '--detach', '--interactive', 'echo ready; x=5'])).trim();
 		const of = async () => (await cloche.get('GET', `/tasks/${id}`)).task;
-		await until(async () => (await of()).run.step === 'wait', 'it waits', 30000);
+		await until(async () => (await of()).run.step === 'wait', 'it waits');
 		const { run } = await of();
 		assert.deepEqual([run.timeout, run.idleTimeout], [6 * 3600e3, 30 * 60e3]);
 		const said = await cloche.ok(['task', 'attach', id], { input: 'echo "x is $x and $((6 * 7))"; touch made\nls\n' });

@@ -240,7 +240,7 @@ export class Daemon {
 
 	async assertNothingLeft() {
 		const left = () => [...this.seen.values()].filter(host.isAlive);
-		await until(() => left().length === 0, 'all processes are gone', 10000).catch(() => {
+		await until(() => left().length === 0, 'all processes are gone').catch(() => {
 			assert.fail(`processes left: ${left().map((info) => `${info.pid} ${host.commandLine(info.pid).join(' ') || info.comm}`)}`);
 		});
 		await until(() => host.cgroupsNamed([...this.ids]).length === 0, 'control groups are gone').catch(() => {

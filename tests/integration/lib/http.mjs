@@ -90,7 +90,7 @@ export async function raw(socketPath, bytes, { ms = 3000, end = false } = {}) {
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Calls fn until it gives a truthy value; throws with `what` after `ms`. */
-export async function until(fn, what = 'condition', ms = 10000) {
+export async function until(fn, what = 'condition', ms = 30000) {
 	const end = Date.now() + ms;
 	let last;
 	for (;;) {

@@ -90,7 +90,7 @@ export class Internet {
 		});
 		this.#read(this.origins, this.log);
 		this.#read(this.sniffer, this.packets);
-		await until(() => this.log.some((row) => row.ready) && this.packets.some((row) => row.ready), 'the servers listen', 20000);
+		await until(() => this.log.some((row) => row.ready) && this.packets.some((row) => row.ready), 'the servers listen');
 	}
 
 	#read(child, rows) {
