@@ -148,6 +148,27 @@ describe('pull requests', () => {
 		assert.equal(forge.log('org/app', first.branch).length, 4);
 	});
 
+	test('of a run that was lost, gone on with: the same branch and the same pull request', async () => {
+		const count = forge.pulls.length;
+		const first = await runTask(daemon, { instruction: CHANGE, repository: 'org/app', branch: 'lost' });
+		assert.equal(forge.pulls.length, count + 1);
+		const { task } = await daemon.get('POST', '/tasks/run', { instruction: `${CHANGE}; echo kept > kept; sync; echo ready; sleep 300`, resumeFrom: first.id });
+		const begun = await until(async () => {
+			const { task: now } = await daemon.get('GET', `/tasks/${task.id}`);
+			return now.run.step === 'wait' && (await daemon.api('GET', `/sandboxes/${now.run.sandbox}/files?path=/workspace/app/kept`)).status === 200 && now;
+		}, 'it wrote', 60000);
+		await daemon.get('POST', `/sandboxes/${begun.run.sandbox}/stop`, { graceMs: 0 });
+		assert.equal((await taskOver(daemon, task.id)).endReason, 'sandbox_lost');
+		const third = await runTask(daemon, { instruction: 'cat kept; git log --oneline | wc -l', resumeFrom: task.id });
+		assert.equal(third.status, 'completed', JSON.stringify(third.run.steps));
+		assert.equal(third.stdout, 'kept\n3\n');
+		assert.deepEqual([third.branch, third.pullRequest.url], ['lost', first.pullRequest.url]);
+		assert.equal(new Set([first, begun, third].map((one) => one.run.token)).size, 3, 'each with a token of its own');
+		assert.equal(forge.pulls.length, count + 1);
+		assert.equal(third.pullRequest.commit, forge.git('org/app', 'rev-parse', 'lost').trim());
+		assert.equal(forge.log('org/app', 'lost').length, 4, 'what it left is committed and pushed');
+	});
+
 	test('of a task from inside another: its repository and no other', async () => {
 		const task = await runTask(daemon, {
 			instruction: `cloche task run --wait --repository org/app --no-pr 'cat README.md'

@@ -89,7 +89,7 @@ export class Forge {
 
 	git(repository, ...args) {
 		return execFileSync('git', ['-C', path.join(this.folder, `${repository}.git`), ...args], {
-			encoding: 'utf8', env: { ...process.env, ...AUTHOR },
+			encoding: 'utf8', env: { ...process.env, ...AUTHOR }, maxBuffer: 64 << 20,
 		});
 	}
 
