@@ -20,7 +20,8 @@
 //   {"tool":"runTask","args":{...}}  call the offered tool of that name, or *_NAME (MCP prefixes)
 //   {"error":429,"times":2}          fail that often (default 1), then go on with the next step
 // Any step may add "usage":{"in":N,"out":N,"cached":N} ("in" includes "cached"), "delayMs":N
-// (pause between stream chunks) and "cut":true (drop the connection half way through).
+// (pause between stream chunks), "cut":true (drop the connection half way through) and "stamps":true
+// (before each chunk a comment with the nanoseconds of the monotonic clock, for measuring).
 import http from 'node:http';
 import fs from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -240,7 +241,8 @@ const server = http.createServer(async (req, res) => {
 	const events = d.stream(t, body);
 	for (const [i, [event, data]] of events.entries()) {
 		if (res.destroyed || (t.step.cut && i >= events.length / 2)) return res.destroy();
-		res.write(`${event ? `event: ${event}\n` : ''}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
+		const stamp = t.step.stamps ? `: ${process.hrtime.bigint()}\n` : '';
+		res.write(`${stamp}${event ? `event: ${event}\n` : ''}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
 		if (t.step.delayMs) await sleep(t.step.delayMs);
 	}
 	res.end();

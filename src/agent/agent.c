@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "acp/message.h"
+#include "agent/mcp.h"
 #include "agent/model.h"
 #include "agent/session.h"
 #include "agent/tools.h"
@@ -31,7 +32,6 @@ struct limits {
 struct agent {
 	struct model model;
 	struct limits limits;
-	json_t *tools;
 	struct session sessions[SESSIONS];
 	size_t session_count;
 	struct acp_lines lines;
@@ -142,7 +142,9 @@ static bool is_cancelled(void *ctx)
 static void tell_call(const struct agent *agent, const struct chat_call *call,
                       const struct tool *tool, const json_t *arguments)
 {
-	auto_free char *title = tool ? tools_title(tool, arguments) : mem_strdup("unknown tool");
+	bool is_theirs = call->name && mcp_find(agent->turn->mcp, call->name);
+	auto_free char *title = tool ? tools_title(tool, arguments)
+	                             : mem_strdup(is_theirs ? call->name : "unknown tool");
 
 	update(agent, json_pack("{s:s, s:s, s:s, s:s, s:s, s:O?}", "sessionUpdate", "tool_call",
 	                        "toolCallId", call->id ? call->id : "call", "title", title, "kind",
@@ -178,6 +180,7 @@ static json_t *text_of(const struct buf *answer)
 static void call_tool(struct agent *agent, const struct chat_call *call)
 {
 	const struct tool *tool = call->name ? tools_find(call->name) : NULL;
+	const struct mcp_tool *theirs = call->name ? mcp_find(agent->turn->mcp, call->name) : NULL;
 	size_t len = buf_len(&call->arguments);
 	json_t *arguments = len ? json_loadb((const char *)buf_head(&call->arguments), len,
 	                                     JSON_ALLOW_NUL, NULL)
@@ -189,13 +192,14 @@ static void call_tool(struct agent *agent, const struct chat_call *call)
 
 	buf_init(&answer, TOOLS_ANSWER_MOST);
 	tell_call(agent, call, tool, arguments);
-	if (!tool)
+	if (!tool && !theirs)
 		(void)!buf_printf(&answer, "error: there is no tool '%.60s'",
 		                  call->name ? call->name : "");
 	else if (!json_is_object(arguments))
 		(void)!buf_puts(&answer, "error: the arguments are no JSON object");
 	else
-		r = tool->run(&how, arguments, &answer);
+		r = tool ? tool->run(&how, arguments, &answer)
+		         : mcp_call(agent->turn->mcp, theirs, &how, arguments, &answer);
 	text = text_of(&answer);
 	tell_result(agent, call, r == 0, text);
 	json_array_append_new(agent->turn->messages,
@@ -234,7 +238,7 @@ static int request(struct agent *agent, const char **ret_reason, struct err *err
 	*ret_reason = NULL;
 	compact(agent);
 	chat_answer_init(&answer);
-	r = model_ask(&agent->model, agent->turn->messages, agent->tools, &answer, err);
+	r = model_ask(&agent->model, agent->turn->messages, agent->turn->tools, &answer, err);
 	if (r < 0 && err->code == ERR_GONE) {
 		*ret_reason = "cancelled";
 		r = 0;
@@ -364,12 +368,13 @@ static void do_prompt(struct agent *agent, const struct acp_message *message)
 
 static void do_initialize(struct agent *agent, const struct acp_message *message)
 {
-	say(acp_result(message->id,
-	               json_pack("{s:i, s:{s:s, s:s}, s:[], s:{s:b, s:{s:b, s:b, s:b}}}",
-	                         "protocolVersion", ACP_VERSION, "agentInfo", "name",
-	                         "cloche-agent", "version", CLOCHE_VERSION, "authMethods",
-	                         "agentCapabilities", "loadSession", 1, "promptCapabilities",
-	                         "image", 0, "audio", 0, "embeddedContext", 0)));
+	say(acp_result(
+		message->id,
+		json_pack("{s:i, s:{s:s, s:s}, s:[], s:{s:b, s:{s:b, s:b}, s:{s:b, s:b, s:b}}}",
+	                  "protocolVersion", ACP_VERSION, "agentInfo", "name", "cloche-agent",
+	                  "version", CLOCHE_VERSION, "authMethods", "agentCapabilities",
+	                  "loadSession", 1, "mcpCapabilities", "http", 1, "sse", 0,
+	                  "promptCapabilities", "image", 0, "audio", 0, "embeddedContext", 0)));
 }
 
 static struct session *add_session(struct agent *agent, const struct acp_message *message)
@@ -383,6 +388,26 @@ static struct session *add_session(struct agent *agent, const struct acp_message
 	return NULL;
 }
 
+/* The servers of MCP that the client brings for a session. On failure the session is closed and
+ * the client told. */
+static int take_servers(struct agent *agent, struct session *session,
+                        const struct acp_message *message)
+{
+	const json_t *servers = json_object_get(message->params, "mcpServers");
+	struct tools_call how = {session->cwd, is_cancelled, agent, STDIN_FILENO};
+	struct err err = {0};
+
+	if (json_array_size(servers) > 0 && mcp_open(servers, &how, &session->mcp, &err) < 0) {
+		say(acp_error(message->id, ACP_ERR_INTERNAL, err.msg));
+		session_done(session);
+		return -1;
+	}
+	session->tools = tools_describe();
+	mcp_describe(session->mcp, session->tools);
+	agent->session_count++;
+	return 0;
+}
+
 static void do_new(struct agent *agent, const struct acp_message *message)
 {
 	struct session *session = add_session(agent, message);
@@ -390,7 +415,8 @@ static void do_new(struct agent *agent, const struct acp_message *message)
 	if (!session)
 		return;
 	session_open(session, acp_text(message->params, "cwd"));
-	agent->session_count++;
+	if (take_servers(agent, session, message) < 0)
+		return;
 	say(acp_result(message->id, json_pack("{s:s}", "sessionId", session->id)));
 }
 
@@ -426,7 +452,8 @@ static void do_load(struct agent *agent, const struct acp_message *message)
 		              err.msg));
 		return;
 	}
-	agent->session_count++;
+	if (take_servers(agent, session, message) < 0)
+		return;
 	replay(agent, session);
 	say(acp_result(message->id, NULL));
 }
@@ -504,7 +531,6 @@ int agent_main(int argc, char **argv)
 	agent.model.on_text = on_text;
 	agent.model.on_retry = on_retry;
 	agent.model.ctx = &agent;
-	agent.tools = tools_describe();
 	acp_lines_init(&agent.lines);
 	while (agent.waiting_count > 0 || !agent.is_at_end) {
 		struct acp_message first;
@@ -522,6 +548,5 @@ int agent_main(int argc, char **argv)
 	for (size_t i = 0; i < agent.session_count; i++)
 		session_done(&agent.sessions[i]);
 	acp_lines_done(&agent.lines);
-	json_decref(agent.tools);
 	return 0;
 }

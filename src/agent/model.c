@@ -1,93 +1,17 @@
 #include "agent/model.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/addr.h"
+#include "agent/reach.h"
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/str.h"
 #include "cli/http.h"
 #include "cli/sse.h"
 
-#define INSIDE   "/run/cloche"
-#define SOCKET   "api.sock"
-#define INTERNAL ".cloche.internal"
-
-enum { TRIES = 4, PAUSE_MS = 500, PIECE = 16 * 1024, COMPLAINT = 8 * 1024, PORT = 80 };
-
-/* --- the connection --- */
-
-struct place {
-	char host[128];
-	uint16_t port;
-};
-
-static int parse_url(const char *url, struct place *ret, struct err *err)
-{
-	static const char prefix[] = "http://";
-	const char *at = url + strlen(prefix);
-	size_t len;
-	uint64_t port = PORT;
-
-	if (!str_has_prefix(url, prefix))
-		return err_set(err, ERR_INVALID, "the gateway's URL is not http://HOST[:PORT]");
-	len = strcspn(at, ":/");
-	if (len == 0 || len >= sizeof(ret->host))
-		return err_set(err, ERR_INVALID, "the gateway's URL is not http://HOST[:PORT]");
-	memcpy(ret->host, at, len);
-	ret->host[len] = '\0';
-	if (at[len] == ':') {
-		auto_free char *digits = mem_strndup(at + len + 1, strcspn(at + len + 1, "/"));
-
-		if (str_to_u64(digits, &port) < 0 || port == 0 || port > UINT16_MAX)
-			return err_set(err, ERR_INVALID, "the gateway's URL has no usable port");
-	}
-	ret->port = (uint16_t)port;
-	return 0;
-}
-
-static int dial(const struct place *place, struct err *err)
-{
-	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(place->port)};
-	struct addr addr;
-	auto_close int fd = -1;
-
-	if (!addr_parse(str_eq(place->host, "localhost") ? "127.0.0.1" : place->host, &addr))
-		return err_set(err, ERR_INVALID,
-		               "'%s' is no address: this program does not look up names",
-		               place->host);
-	memcpy(&to.sin6_addr, addr.bytes, 16); /* an IPv4 address is mapped */
-	fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0)
-		return err_sys(err, errno, "connect to the model gateway at %s", place->host);
-	return take_fd(&fd);
-}
-
-static int open_gateway(const struct model *model, struct http *http, struct err *err)
-{
-	struct place place;
-	int fd;
-
-	if (parse_url(model->url, &place, err) < 0)
-		return -1;
-	(void)snprintf(http->host, sizeof(http->host), "%s", place.host); /* fits */
-	if (str_has_suffix(place.host, INTERNAL)) {
-		if (http_open(http, INSIDE, SOCKET, err) < 0)
-			return err_set(err, ERR_UNAVAILABLE,
-			               "the model gateway is not reachable from here");
-		return 0;
-	}
-	fd = dial(&place, err);
-	if (fd < 0)
-		return -1;
-	http_adopt(http, fd);
-	return 0;
-}
+enum { TRIES = 4, PAUSE_MS = 500, PIECE = 16 * 1024, COMPLAINT = 8 * 1024 };
 
 /* --- one attempt --- */
 
@@ -185,12 +109,13 @@ static int attempt(const struct model *model, const char *body, struct chat_answ
 	                                     .content_type = "application/json",
 	                                     .body = body,
 	                                     .body_len = strlen(body)};
+	const char *ignored;
 	int r;
 
 	http_init(&http);
 	http.key = model->key;
-	if (open_gateway(model, &http, err) < 0)
-		return -1;
+	if (reach_open(model->url, &http, &ignored, err) < 0)
+		return err_wrap(err, "the model gateway");
 	http.interrupt_fd = model->watch_fd;
 	r = http_begin(&http, &request, err);
 	if (r >= 0)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
+#include "agent/mcp.h"
 #include "base/id.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -43,6 +44,8 @@ void session_done(struct session *session)
 {
 	free(session->cwd);
 	json_decref(session->messages);
+	json_decref(session->tools);
+	mcp_free(session->mcp);
 	*session = (struct session){0};
 }
 

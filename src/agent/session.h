@@ -9,10 +9,14 @@
 #include "base/base.h"
 #include "base/err.h"
 
+struct mcp;
+
 struct session {
 	char id[48];
 	char *cwd;
 	json_t *messages; /* the system's first */
+	struct mcp *mcp;  /* servers that its client brought; NULL: none */
+	json_t *tools;    /* of the model: all there are */
 };
 
 /* A new one. */

@@ -67,7 +67,9 @@ static int check_possible(const json_t *body, const struct agent *agent, struct 
 	if (!is_given(body, "mcpServers"))
 		return 0;
 	if (!agent_takes_servers(agent))
-		return err_set(err, ERR_INVALID, "'mcpServers': the agent '%s' takes none",
+		return err_set(err, ERR_INVALID,
+		               "'mcpServers': the agent '%s' takes none, its protocol has no place "
+		               "for them; cloche-agent, codex, claude, opencode and gemini do",
 		               agent->name);
 	return servers_parse(json_object_get(body, "mcpServers"), NULL, err);
 }

@@ -28,7 +28,9 @@ const ways = {
 require('readline').createInterface({ input: process.stdin }).on('line', (line) => { const m = JSON.parse(line); if (m.id !== undefined) answer(m.id, ways[m.method]?.(m) ?? {}); });
 `;
 const SCRIPT = { default: STEPS, tools: [{ tool: 'hello', args: {} }, { text: 'The tool: {{result}}' }], child: [{ tool: 'runTask', args: { instruction: 'echo of a child', waitSeconds: 30 } }, { text: 'The child: {{result}}' }], slow: [{ shell: 'echo begun' }, { text: 'word '.repeat(400), delayMs: 300 }] };
-const DIALECTS = { pi: 'chat', codex: 'responses', claude: 'anthropic' };
+const DIALECTS = { pi: 'chat', codex: 'responses', claude: 'anthropic', gemini: 'gemini' };
+// What each makes of reasoningEffort "low"; undefined: it cannot be told.
+const EFFORTS = { pi: 'low', codex: 'low', claude: 4096 };
 
 const folderOf = (name) => path.join(repo, 'tests/agents', name);
 
@@ -76,7 +78,7 @@ describe('agents of npm', { skip: !isRoot && 'their layers are made by root' }, 
 			assert.ok(fs.existsSync(path.join(folderOf(name), 'node_modules/.bin')), 'it is not there: tools/deps test brings it');
 			await cloche.ok(['agent', 'install', name, '--from', folderOf(name)], { ms: 120000 });
 			const before = (await model.log()).length;
-			const { task } = await start({ instruction: 'write the proof', agent: name, reasoningEffort: 'low' }, WAIT);
+			const { task } = await start({ instruction: 'write the proof', agent: name, reasoningEffort: EFFORTS[name] && 'low' }, WAIT);
 			assert.deepEqual([task.status, task.endReason], ['completed', 'finished'], JSON.stringify(task));
 			assert.match(task.stdout, /Done: saw [^]*scripted/);
 			const asked = (await model.log()).slice(before);
@@ -87,7 +89,7 @@ describe('agents of npm', { skip: !isRoot && 'their layers are made by root' }, 
 			assert.deepEqual(asked.filter((entry) => entry.tools.length).map((entry) => [entry.step, entry.model]), [[0, 'default'], [1, 'default']]);
 			assert.ok(asked.every((entry) => entry.key === KEY));
 			const { reasoning_effort, reasoning, thinking } = asked[0].body;
-			assert.equal(reasoning_effort ?? reasoning?.effort ?? thinking?.budget_tokens, name === 'claude' ? 4096 : 'low');
+			assert.equal(reasoning_effort ?? reasoning?.effort ?? thinking?.budget_tokens, EFFORTS[name]);
 			const events = (await cloche.get('GET', `/tasks/${task.id}/events?limit=1000`)).items;
 			const calls = events.filter((event) => event.kind === 'agent.update' && /^tool_call/.test(event.data.update.sessionUpdate));
 			assert.ok(calls.some((event) => event.data.update.status === 'completed'), JSON.stringify(calls));
