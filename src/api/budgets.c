@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/config.h"
 #include "store/budget.h"
 #include "store/identity.h"
 #include "store/task.h"
@@ -28,6 +29,7 @@ static json_t *encode(const struct tasks_budget *now)
 	json_object_set_new(object, "team", json_string(budget->team.text));
 	json_object_set_new(object, "amount", dollars(budget->amount));
 	json_object_set_new(object, "period", json_string(budget_period_name(budget->period)));
+	json_object_set_new(object, "action", json_string(budget_action_name(budget->action)));
 	json_object_set_new(object, "spent", dollars(now->spent));
 	json_object_set_new(object, "reserved", dollars(now->reserved));
 	json_object_set_new(
@@ -172,6 +174,7 @@ static void on_stored(const struct store_result *result, void *ctx)
 static int decode(const struct call *call, struct budget *ret, struct err *err)
 {
 	const char *period = json_string_value(json_object_get(call->body, "period"));
+	const char *action = json_string_value(json_object_get(call->body, "action"));
 	double amount = json_number_value(json_object_get(call->body, "amount"));
 
 	if (!money_from_dollars(amount, &ret->amount) || ret->amount == 0)
@@ -179,6 +182,9 @@ static int decode(const struct call *call, struct budget *ret, struct err *err)
 		               "'amount' is more than 0 and at most 1000000 dollars");
 	if (period && !budget_period_from(period, &ret->period))
 		return err_set(err, ERR_INVALID, "'period' is total, day or month");
+	ret->action = call->api->config->budgets.action;
+	if (action && !budget_action_from(action, &ret->action))
+		return err_set(err, ERR_INVALID, "'action' is stop or freeze");
 	return 0;
 }
 

@@ -136,13 +136,15 @@ struct engine_ops {
 	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
 	               void *ctx);
 
+	/* Nothing in it runs (on) until it is thawed or ends. ERR_CONFLICT, ERR_UNSUPPORTED. */
+	void (*freeze)(struct engine *engine, const char *id, bool on, const char *why,
+	               engine_on_done on_done, void *ctx);
 	/* A new policy, answered once it is in force; on failure the old one stays. One that does
 	 * not run has it from its next start on. */
 	void (*set_network)(struct engine *engine, const char *id,
 	                    const struct network_change *change, engine_on_sandbox on_changed,
 	                    void *ctx);
 	void (*hosts)(struct engine *engine, const char *id, engine_on_hosts on_hosts, void *ctx);
-
 	/* ERR_CONFLICT when the sandbox does not run; ERR_NO_PROGRAM, ERR_NOT_PROGRAM.
 	 * On failure the watch is not registered. */
 	void (*exec)(struct engine *engine, const struct exec_start *start, engine_on_exec on_exec,
@@ -176,7 +178,6 @@ struct engine_ops {
 	/* Row and output of an ended one. ERR_CONFLICT while it runs. */
 	void (*forget)(struct engine *engine, const char *sandbox, const char *exec,
 	               engine_on_done on_done, void *ctx);
-
 	/* Takes the image, of which name, format, owner and team are filled in; archive_fd is not
 	 * taken. */
 	void (*image_import)(struct engine *engine, struct image *image, int archive_fd,

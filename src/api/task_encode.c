@@ -163,6 +163,8 @@ static void put_money(json_t *object, struct api *api, const struct run *run)
 	json_object_set_new(object, "totalCost", dollars(total));
 	json_object_set_new(object, "budget", dollars(run->budget));
 	json_object_set_new(object, "budgetLeft", dollars(left));
+	json_object_set_new(object, "frozenAt",
+	                    encode_time(tasks_frozen_ms(api->tasks, run->id.text)));
 }
 
 static void put_chain(json_t *object, struct api *api, const struct run *run)

@@ -21,10 +21,10 @@ static char *dollars(const json_t *budget, const char *name)
 
 static void print(const json_t *items)
 {
-	static const char *const titles[] = {"KIND",  "SUBJECT",  "AMOUNT", "PERIOD",
+	static const char *const titles[] = {"KIND",  "SUBJECT",  "AMOUNT", "PERIOD", "ACTION",
 	                                     "SPENT", "RESERVED", "LEFT",   NULL};
-	static const char *const names[] = {"kind",  "subject",  "amount", "period",
-	                                    "spent", "reserved", "left"};
+	static const char *const names[] = {"kind",   "subject", "amount",   "period",
+	                                    "action", "spent",   "reserved", "left"};
 	struct output_table table;
 	size_t index;
 	json_t *budget;
@@ -59,9 +59,11 @@ int cmd_budget_list(struct cli *cli)
 
 int cmd_budget_set(struct cli *cli)
 {
-	const char *period = "total";
+	const char *period = "total", *action = NULL;
 	const struct opt opts[] = {
 		{"period", 'p', OPT_STR, &period, "WHEN", "total, day or month of UTC (total)"},
+		{"action", 0, OPT_STR, &action, "WHAT",
+	         "when it is spent: stop what it pays for, or freeze it until it is raised"},
 		{0},
 	};
 	auto_json json_t *answer = NULL;
@@ -78,6 +80,8 @@ int cmd_budget_set(struct cli *cli)
 	auto_free char *target = client_target("/budgets/%s/%s", cli->argv[0], cli->argv[1]);
 
 	body = json_pack("{s:f, s:s}", "amount", money_to_dollars(amount), "period", period);
+	if (action)
+		json_object_set_new(body, "action", json_string(action));
 	if (client_json(cli, "PUT", target, body, &answer) < 0)
 		return -1;
 	json_array_append(items, answer);

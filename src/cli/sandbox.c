@@ -104,7 +104,8 @@ static void print_list(const json_t *all)
 	json_array_foreach (all, index, sandbox) {
 		const json_t *meters = json_object_get(sandbox, "meters");
 		bool degraded = json_is_true(json_object_get(sandbox, "degraded"));
-		auto_free char *state = mem_printf("%s%s", client_str(sandbox, "state"),
+		auto_free char *state = mem_printf("%s%s%s", client_str(sandbox, "state"),
+		                                   client_u64(meters, "frozen") ? " (frozen)" : "",
 		                                   degraded ? " (degraded)" : "");
 		auto_free char *cpu = mem_printf(
 			"%.1fs", json_number_value(json_object_get(meters, "cpuSeconds")));

@@ -237,6 +237,9 @@ void task_show(struct cli *cli, const json_t *answer)
 	}
 	output_fact("run", "%s", client_str(run, "id"));
 	output_fact("detail", "%s", client_str(run, "detail"));
+	if (*client_str(run, "frozenAt"))
+		output_fact("frozen", "since %s: raise the budget, or stop it",
+		            client_str(run, "frozenAt"));
 	output_fact("sandbox", "%s", client_str(run, "sandbox"));
 	output_fact("credential", "%s%s%s", client_str(run, "token"),
 	            *client_str(run, "tokenRevokedAt") ? ", revoked " : "",

@@ -27,6 +27,14 @@ static char *shortened(const char *title)
 	return title[len] == '\0' ? mem_strdup(title) : mem_printf("%.*s…", (int)len, title);
 }
 
+/* One that stands still for want of money is running, and is not. */
+static char *status_of(const json_t *object, const json_t *run)
+{
+	bool is_frozen = json_is_string(json_object_get(run, "frozenAt"));
+
+	return mem_printf("%s%s", client_str(object, "status"), is_frozen ? " (frozen)" : "");
+}
+
 int cmd_task_list(struct cli *cli)
 {
 	static const char *const titles[] = {"ID",    "STATUS",  "REASON", "AGENT",
@@ -59,7 +67,9 @@ int cmd_task_list(struct cli *cli)
 	output_table_init(&table, titles);
 	json_array_foreach (items, index, task) {
 		output_cell(&table, client_str(task, "id"));
-		output_cell(&table, client_str(task, "status"));
+		auto_free char *state = status_of(task, json_object_get(task, "run"));
+
+		output_cell(&table, state);
 		output_cell(&table, client_str(task, "endReason"));
 		output_cell(&table, client_str(task, "agent"));
 		auto_free char *title = shortened(client_str(task, "title"));
@@ -116,7 +126,9 @@ int cmd_task_runs(struct cli *cli)
 
 		output_cell(&table, client_str(run, "id"));
 		output_cell(&table, number);
-		output_cell(&table, client_str(run, "status"));
+		auto_free char *status = status_of(run, run);
+
+		output_cell(&table, status);
 		output_cell(&table, client_str(run, "endReason"));
 		output_cell(&table, cost);
 		output_cell_ago(&table, output_parse_time(client_str(run, "createdAt")));

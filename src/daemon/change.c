@@ -6,7 +6,11 @@
 #include "base/str.h"
 #include "daemon/lifecycle.h"
 #include "daemon/notes.h"
+#include "runtime/peer.h"
 #include "store/store.h"
+#include "wire/wire.h"
+
+enum { FREEZE_MS = 10 * 1000 };
 
 struct change {
 	struct member *member;
@@ -190,4 +194,72 @@ void lifecycle_meters(struct fleet *fleet, const char *id, engine_on_sandbox on_
 	late = mem_new(struct late_look);
 	late->look = look;
 	loop_timer_in(fleet->loop, &late->timer, 0, on_look, late);
+}
+
+/* --- standing still --- */
+
+struct freeze {
+	struct member *member;
+	bool on;
+	char *why;
+	engine_on_done on_done;
+	void *ctx;
+};
+
+static void freeze_done(struct freeze *freeze, const struct err *err)
+{
+	freeze->on_done(err, freeze->ctx);
+	member_unref(freeze->member);
+	mem_freep(&freeze->why);
+	mem_freep(&freeze);
+}
+
+static void on_freeze_stored(const struct store_result *result, void *ctx)
+{
+	static const struct err none = {0};
+
+	freeze_done(ctx, result->ok ? &none : &result->err);
+}
+
+static void on_freeze_answer(struct wire_msg *msg, const struct err *err, void *ctx)
+{
+	struct freeze *freeze = ctx;
+	struct fleet *fleet = freeze->member->fleet;
+	struct sandbox *row = freeze->member->row;
+	struct store_write *write;
+	struct event event;
+
+	if (!msg || fleet->is_shut || row->state != SANDBOX_RUNNING) {
+		freeze_done(freeze, err);
+		return;
+	}
+	row->meters.frozen = freeze->on;
+	write = store_write_new(fleet->store);
+	note_limit(&event, row, "budget", freeze->why);
+	event.kind = freeze->on ? EVENT_SANDBOX_FROZEN : EVENT_SANDBOX_THAWED;
+	store_put_sandbox(write, row);
+	store_put_event(write, &event);
+	event_done(&event);
+	store_write_submit(write, on_freeze_stored, freeze);
+}
+
+void lifecycle_freeze(struct fleet *fleet, const char *id, bool on, const char *why,
+                      engine_on_done on_done, void *ctx)
+{
+	auto_wire_out struct wire_out out = {0};
+	struct member *member = fleet_find(fleet, id);
+	struct err err = {0};
+	struct freeze *freeze;
+	uint64_t number;
+
+	if (!member || member->row->state != SANDBOX_RUNNING || !peer_is_open(member->peer)) {
+		(void)err_set(&err, ERR_CONFLICT, "the sandbox does not run"); /* always -1 */
+		lifecycle_refuse(fleet, &err, NULL, on_done, ctx);
+		return;
+	}
+	freeze = mem_new(struct freeze);
+	*freeze = (struct freeze){member_ref(member), on, mem_strdup(why), on_done, ctx};
+	number = peer_begin(member->peer, &out, WIRE_K_FREEZE);
+	wire_put_u64(&out, FIELD_FROZEN, on);
+	peer_call(member->peer, number, &out, FREEZE_MS, on_freeze_answer, freeze);
 }

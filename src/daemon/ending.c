@@ -79,6 +79,7 @@ static void end(struct member *member)
 	if (member->is_ending || row->state == SANDBOX_REMOVING || member->fleet->is_shut)
 		return;
 	member->is_ending = true;
+	row->meters.frozen = 0;
 	loop_timer_stop(&member->timer);
 	member_disconnect(member);
 	member->is_lost = !member->has_said_gone && !member_read_exit(member);

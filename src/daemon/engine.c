@@ -76,6 +76,12 @@ static void do_meters(struct engine *engine, const char *id, engine_on_sandbox o
 	lifecycle_meters(of(engine)->fleet, id, on_meters, ctx);
 }
 
+static void do_freeze(struct engine *engine, const char *id, bool on, const char *why,
+                      engine_on_done on_done, void *ctx)
+{
+	lifecycle_freeze(of(engine)->fleet, id, on, why, on_done, ctx);
+}
+
 static void do_set_network(struct engine *engine, const char *id,
                            const struct network_change *change, engine_on_sandbox on_changed,
                            void *ctx)
@@ -592,6 +598,7 @@ static const struct engine_ops ops = {
 	.settle = do_settle,
 	.change = do_change,
 	.meters = do_meters,
+	.freeze = do_freeze,
 	.set_network = do_set_network,
 	.hosts = do_hosts,
 	.exec = do_exec,

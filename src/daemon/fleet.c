@@ -270,6 +270,7 @@ static const struct {
 	{FIELD_METER_NET_DENIED, "net_denied", "net_denied"},
 	{FIELD_METER_FILES_SAME, "files_same", "files_same"},
 	{FIELD_METER_DISK_BYTE_S, "disk_byte_s", "disk_byte_seconds"},
+	{FIELD_METER_FROZEN, "frozen", "frozen"},
 };
 
 static void take_meters(struct member *member, const struct wire_msg *msg)

@@ -30,6 +30,10 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
                       void *ctx);
 void lifecycle_change(struct fleet *fleet, const char *id, const struct sandbox_change *wanted,
                       engine_on_sandbox on_sandbox, void *ctx);
+/* Its processes stand still (on) until it is thawed or ends; it is an event, with why.
+ * ERR_CONFLICT: it does not run. ERR_UNSUPPORTED: its keeper cannot. */
+void lifecycle_freeze(struct fleet *fleet, const char *id, bool on, const char *why,
+                      engine_on_done on_done, void *ctx);
 void lifecycle_meters(struct fleet *fleet, const char *id, engine_on_sandbox on_sandbox, void *ctx);
 
 /* An error before anything was begun, told from the loop as every answer is; one of the two

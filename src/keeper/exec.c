@@ -23,6 +23,7 @@ enum {
 	KILL_AGAIN_MS = 1000,
 	START_AGAIN_MS = 5000, /* then somebody else shall start it */
 	START_MS = 15000,
+	LET_DIE_MS = 50,
 	KILLS_BELOW_SHIM = 3,
 	OOM_EXIT_CODE = 128 + SIGKILL,
 	ARGV_KEPT_BYTES = 2048, /* of one exec: a list of all must fit LIMIT_KEEPER_QUEUE_BYTES */
@@ -267,6 +268,10 @@ static void on_start_slow(struct loop_timer *timer, void *ctx)
 {
 	struct exec *exec = ctx;
 	struct keeper *keeper = exec->keeper;
+	if (keeper->is_paused) { /* it came in the moment before: it goes on when the rest does */
+		loop_timer_in(keeper->loop, timer, START_AGAIN_MS, on_start_slow, exec);
+		return;
+	}
 	loop_timer_in(keeper->loop, timer, START_MS - START_AGAIN_MS, on_start_late, exec);
 	if (io_boot_ms() - keeper->respawned_ms < START_AGAIN_MS)
 		return; /* it has had no time yet */
@@ -290,6 +295,8 @@ int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 		return err_set(err, ERR_CONFLICT, "the sandbox is ending (%s)", keeper->end_reason);
 	if (keeper->slot.is_parked)
 		return err_set(err, ERR_CONFLICT, "the sandbox is nobody's yet");
+	if (keeper->is_paused)
+		return err_set(err, ERR_CONFLICT, "the sandbox is frozen: nothing starts in it");
 	if (!make_room(keeper))
 		return err_set(err, ERR_LIMITED, "%d execs run already", LIMIT_EXECS);
 	struct exec *exec = exec_new(keeper, msg, id);
@@ -492,7 +499,7 @@ int exec_signal(struct exec *exec, int number, struct err *err)
 static bool hold_still(struct keeper *keeper)
 {
 	const struct cgroup *cgroup = &keeper->launch.cgroup;
-	if (keeper->holds++ == 0)
+	if (keeper->holds++ == 0 || keeper->is_let_die)
 		keeper->is_frozen = cgroup->version != 0 && cgroup_freeze(cgroup, CGROUP_WORK, true,
 		                                                          FREEZE_TIMEOUT_MS) >= 0;
 	return keeper->is_frozen;
@@ -507,6 +514,47 @@ static void let_go(struct keeper *keeper)
 		log_warn("cannot thaw the sandbox", LOG_STR("sandbox", keeper->slot.id));
 }
 
+static void on_refreeze(struct loop_timer *timer, void *ctx)
+{
+	struct keeper *keeper = ctx;
+	keeper->is_let_die = false;
+	if (keeper->is_paused &&
+	    cgroup_freeze(&keeper->launch.cgroup, CGROUP_WORK, true, FREEZE_TIMEOUT_MS) < 0)
+		log_warn("cannot freeze the sandbox again", LOG_STR("sandbox", keeper->slot.id));
+}
+
+/* What was killed while it was frozen dies when it is thawed (version 1 of cgroups): the rest gets
+ * a moment, too. */
+static void let_die(struct keeper *keeper)
+{
+	if (!keeper->is_paused)
+		return;
+	keeper->is_let_die = true;
+	if (cgroup_freeze(&keeper->launch.cgroup, CGROUP_WORK, false, FREEZE_TIMEOUT_MS) < 0)
+		log_warn("cannot thaw the sandbox", LOG_STR("sandbox", keeper->slot.id));
+	loop_timer_in(keeper->loop, &keeper->refreeze, LET_DIE_MS, on_refreeze, keeper);
+}
+
+int exec_freeze(struct keeper *keeper, bool on, struct err *err)
+{
+	if (on == keeper->is_paused)
+		return 0;
+	if (on && keeper->end_reason)
+		return err_set(err, ERR_CONFLICT, "the sandbox is ending (%s)", keeper->end_reason);
+	keeper->is_paused = on;
+	if (!on) {
+		loop_timer_stop(&keeper->refreeze);
+		keeper->is_let_die = false;
+		let_go(keeper);
+		return 0;
+	}
+	if (hold_still(keeper))
+		return 0;
+	keeper->is_paused = false;
+	let_go(keeper);
+	return err_set(err, ERR_UNSUPPORTED, "nothing here can freeze a sandbox");
+}
+
 /* Asks init with the work group frozen, so that nothing forks away meanwhile. */
 static int kill_frozen(struct keeper *keeper, struct wire_out *out, struct err *err)
 {
@@ -514,6 +562,7 @@ static int kill_frozen(struct keeper *keeper, struct wire_out *out, struct err *
 	wire_put_u64(out, FIELD_MORE, !hold_still(keeper));
 	int r = keeper_ask_init(keeper, out, err);
 	let_go(keeper);
+	let_die(keeper);
 	return r;
 }
 

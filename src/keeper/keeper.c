@@ -224,9 +224,11 @@ void keeper_end(struct keeper *keeper, const char *reason, uint64_t grace_ms)
 		end_sooner(keeper, grace_ms);
 		return;
 	}
+	struct err err = {0};
+	(void)!exec_freeze(keeper, false,
+	                   &err); /* what is frozen cannot end; thawing never fails */
 	keeper->end_reason = reason;
 	keeper->grace_ms = grace_ms;
-	struct err err = {0};
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_I_SIGNAL_ALL, keeper_next_request(keeper));
 	wire_put_u64(&out, FIELD_SIGNAL, SIGTERM);

@@ -327,6 +327,7 @@ static int on_meters(struct request *request, struct err *err)
 	meter_put(&keeper->meter, &request->out);
 	wire_put_u64(&request->out, FIELD_METER_UPTIME_MS, io_boot_ms() - keeper->started_boot_ms);
 	wire_put_u64(&request->out, FIELD_METER_OUTPUT, keeper->output_bytes);
+	wire_put_u64(&request->out, FIELD_METER_FROZEN, keeper->is_paused);
 	network_put_sums(keeper, &request->out);
 	return 0;
 }
@@ -369,6 +370,11 @@ static int on_stop(struct request *request, struct err *err)
 	keeper_end(request->keeper, "stopped",
 	           wire_u64(request->msg, FIELD_GRACE_MS, DEFAULT_GRACE_MS));
 	return 0;
+}
+
+static int on_freeze(struct request *request, struct err *err)
+{
+	return exec_freeze(request->keeper, wire_u64(request->msg, FIELD_FROZEN, 0) != 0, err);
 }
 
 static int on_forget(struct request *request, struct err *err)
@@ -432,7 +438,7 @@ static const struct {
 	{WIRE_K_FORGET, on_forget}, {WIRE_K_CLAIM, on_claim},       {WIRE_K_BIND, on_bind},
 	{WIRE_K_BOUND, on_bound},   {WIRE_K_DISK, on_disk},         {WIRE_K_POLICY, on_policy},
 	{WIRE_K_NET, on_net},       {WIRE_K_ANSWER, on_answer},     {WIRE_K_DIALER, on_dialer},
-	{WIRE_K_PORT, on_port},
+	{WIRE_K_PORT, on_port},     {WIRE_K_FREEZE, on_freeze},
 };
 
 static void dispatch(struct conn *conn, const struct wire_msg *msg)

@@ -103,7 +103,9 @@ struct keeper {
 	uint64_t respawned_ms; /* init was told to make another spawner */
 	unsigned int holds;    /* who wants the work group frozen */
 	bool is_frozen;
-	struct loop_timer sample, deadline, stop, accept_again;
+	bool is_paused;  /* K_FREEZE: one of the holds */
+	bool is_let_die; /* thawed for a moment all the same */
+	struct loop_timer sample, deadline, stop, accept_again, refreeze;
 	uint64_t busy_since_ms; /* CLOCK_BOOTTIME: when the newest command came */
 	struct told_limits {
 		uint64_t at_ms; /* CLOCK_BOOTTIME; 0: never */
@@ -185,6 +187,8 @@ int exec_signal(struct exec *exec, int number, struct err *err) NODISCARD;
 int exec_kill(struct exec *exec, const char *reason, struct err *err) NODISCARD;
 /* All of them, and what ended ones left behind; nothing inside runs meanwhile. */
 void exec_kill_all(struct keeper *keeper, const char *reason);
+/* K_FREEZE. Kills reach what is frozen; nothing starts. ERR_UNSUPPORTED: there is no freezer. */
+int exec_freeze(struct keeper *keeper, bool on, struct err *err) NODISCARD;
 void exec_forget(struct exec *exec);
 void exec_put_info(const struct exec *exec, struct wire_out *out);
 void exec_conn_gone(struct keeper *keeper, struct conn *conn);

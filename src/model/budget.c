@@ -9,6 +9,8 @@ static const char *const kinds[] = {"team", "agent", "key", "task"};
 static_assert(ARRAY_LEN(kinds) == BUDGET_KIND_COUNT_, "a word a kind");
 static const char *const periods[] = {"total", "day", "month"};
 static_assert(ARRAY_LEN(periods) == BUDGET_PERIOD_COUNT_, "a word a period");
+static const char *const actions[] = {"stop", "freeze"};
+static_assert(ARRAY_LEN(actions) == BUDGET_ACTION_COUNT_, "a word an action");
 
 void budget_done(struct budget *budget)
 {
@@ -53,6 +55,21 @@ bool budget_period_from(const char *text, enum budget_period *ret)
 	if (!find(periods, ARRAY_LEN(periods), text, &at))
 		return false;
 	*ret = (enum budget_period)at;
+	return true;
+}
+
+const char *budget_action_name(enum budget_action action)
+{
+	return actions[action];
+}
+
+bool budget_action_from(const char *text, enum budget_action *ret)
+{
+	int at;
+
+	if (!find(actions, ARRAY_LEN(actions), text, &at))
+		return false;
+	*ret = (enum budget_action)at;
 	return true;
 }
 

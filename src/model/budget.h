@@ -12,6 +12,8 @@
 
 enum budget_kind { BUDGET_TEAM, BUDGET_AGENT, BUDGET_KEY, BUDGET_TASK, BUDGET_KIND_COUNT_ };
 enum budget_period { BUDGET_TOTAL, BUDGET_DAY, BUDGET_MONTH, BUDGET_PERIOD_COUNT_ };
+/* What becomes of what it pays for when it is spent. */
+enum budget_action { BUDGET_STOP, BUDGET_FREEZE, BUDGET_ACTION_COUNT_ };
 /* What everybody was told in this period. */
 enum budget_told { BUDGET_SILENT, BUDGET_WARNED, BUDGET_EXHAUSTED };
 
@@ -22,6 +24,7 @@ struct budget {
 	struct id team;
 	uint64_t amount;
 	enum budget_period period;
+	enum budget_action action;
 	uint64_t created_ms;
 	enum budget_told told;
 	uint64_t told_ms; /* begin of the period that is about */
@@ -32,6 +35,8 @@ const char *budget_kind_name(enum budget_kind kind);
 bool budget_kind_from(const char *text, enum budget_kind *ret) NODISCARD;
 const char *budget_period_name(enum budget_period period);
 bool budget_period_from(const char *text, enum budget_period *ret) NODISCARD;
+const char *budget_action_name(enum budget_action action);
+bool budget_action_from(const char *text, enum budget_action *ret) NODISCARD;
 /* When the period began that now_ms is in; 0 for all time. */
 uint64_t budget_since(enum budget_period period, uint64_t now_ms);
 /* Four fifths: the time to say something. */

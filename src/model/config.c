@@ -367,6 +367,7 @@ static const struct {
 	{"tasks", config_read_tasks},
 	{"sessions", config_read_sessions},
 	{"rates", config_read_rates},
+	{"budgets", config_read_budgets},
 	{"webhooks", config_read_webhooks},
 	{"scopes", config_read_scopes},
 	{"capabilities", config_read_capabilities},

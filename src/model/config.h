@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "model/budget.h"
 #include "model/capability.h"
 #include "model/environment.h"
 #include "model/forge.h"
@@ -62,6 +63,14 @@ struct config_rates {
 	uint64_t sandbox_second, cpu_second, memory_gib_second, disk_gib_hour, network_gib;
 };
 
+/* Money: what holds for budgets that do not say, and for teams that have none. */
+struct config_budgets {
+	uint64_t team_amount; /* of every team without a budget of its own; 0: no limit */
+	enum budget_period period;
+	enum budget_action action;
+	uint64_t freeze_ms; /* what stands still for want of money ends after this */
+};
+
 /* Models for agents, by way of the gateway. */
 struct config_llm {
 	struct provider **providers; /* in the order of the file */
@@ -90,6 +99,7 @@ struct config {
 	struct config_tasks tasks;
 	struct config_sessions sessions;
 	struct config_rates rates;
+	struct config_budgets budgets;
 	struct strings webhook_cidrs; /* private ranges that webhooks may reach */
 	uint64_t webhook_retry_ms;
 	struct config_agent *agents;

@@ -48,6 +48,8 @@ int config_read_sessions(struct config *config, struct config_place *place,
                          const struct toml *table, struct err *err) NODISCARD;
 int config_read_rates(struct config *config, struct config_place *place, const struct toml *table,
                       struct err *err) NODISCARD;
+int config_read_budgets(struct config *config, struct config_place *place, const struct toml *table,
+                        struct err *err) NODISCARD;
 int config_read_webhooks(struct config *config, struct config_place *place,
                          const struct toml *table, struct err *err) NODISCARD;
 void config_tasks_init(struct config *config);

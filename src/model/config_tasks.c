@@ -1,12 +1,14 @@
-/* [tasks], [sessions], [rates] and [webhooks] of config.toml. */
+/* [tasks], [sessions], [rates], [budgets] and [webhooks] of config.toml. */
 #include "base/addr.h"
 #include "base/str.h"
+#include "model/budget.h"
 #include "model/config_impl.h"
+#include "model/money.h"
 
 enum { NUMBER_MOST = 1000000, LIST_MOST = 64, KEYS_MOST = 16, TIMEOUT_LEAST_MS = 100 };
 
-#define DAY_MS    (UINT64_C(24) * 3600 * 1000)
-#define MINUTE_MS (UINT64_C(60) * 1000)
+#define DAY_MS  (UINT64_C(24) * 3600 * 1000)
+#define HOUR_MS (UINT64_C(3600) * 1000)
 
 typedef int (*read_value)(void *field, const struct toml *node, struct err *err);
 
@@ -82,6 +84,35 @@ static int read_CIDRS(void *field, const struct toml *node, struct err *err)
 	return 0;
 }
 
+static int read_MONEY(void *field, const struct toml *node, struct err *err)
+{
+	uint64_t amount = 0;
+
+	if (node->kind == TOML_INT && node->num >= 0 && (uint64_t)node->num <= MONEY_MOST / 1000000)
+		amount = (uint64_t)node->num * 1000000;
+	else if (node->kind != TOML_STRING || config_has_nul(node) ||
+	         (*node->str && !money_parse(node->str, &amount)))
+		return err_set(err, ERR_CONFIG, "'%s' is no amount such as 20 or \"2.50\"",
+		               node->key);
+	*(uint64_t *)field = amount;
+	return 0;
+}
+
+static int read_PERIOD(void *field, const struct toml *node, struct err *err)
+{
+	if (node->kind != TOML_STRING || !budget_period_from(node->str, field))
+		return err_set(err, ERR_CONFIG, "'%s' is \"day\", \"month\" or \"total\"",
+		               node->key);
+	return 0;
+}
+
+static int read_ACTION(void *field, const struct toml *node, struct err *err)
+{
+	if (node->kind != TOML_STRING || !budget_action_from(node->str, field))
+		return err_set(err, ERR_CONFIG, "'%s' is \"stop\" or \"freeze\"", node->key);
+	return 0;
+}
+
 struct key {
 	const char *name;
 	read_value read;
@@ -105,6 +136,12 @@ static const struct key rates_keys[] = {
 #define RATES_KEY KEY
 #include "model/config_tasks.def"
 #undef RATES_KEY
+	{0},
+};
+static const struct key budgets_keys[] = {
+#define BUDGETS_KEY KEY
+#include "model/config_tasks.def"
+#undef BUDGETS_KEY
 	{0},
 };
 static const struct key webhooks_keys[] = {
@@ -162,6 +199,13 @@ int config_read_rates(struct config *config, struct config_place *place, const s
 	return read_keys(rates_keys, config, place, table, err);
 }
 
+int config_read_budgets(struct config *config, struct config_place *place, const struct toml *table,
+                        struct err *err)
+{
+	place->section = "[budgets]";
+	return read_keys(budgets_keys, config, place, table, err);
+}
+
 int config_read_webhooks(struct config *config, struct config_place *place,
                          const struct toml *table, struct err *err)
 {
@@ -185,6 +229,7 @@ void config_tasks_init(struct config *config)
 	                                            .concurrency = 256,
 	                                            .team_concurrency = 64};
 	config->rates = (struct config_rates){30, 20, 4, 100, 10000};
+	config->budgets = (struct config_budgets){.period = BUDGET_MONTH, .freeze_ms = HOUR_MS};
 	config->webhook_retry_ms = 5000;
 }
 
@@ -202,11 +247,13 @@ static const struct {
 #define TASKS_KEY(key, kind, field, text, about)    {"[tasks]", key, text, about},
 #define SESSIONS_KEY(key, kind, field, text, about) {"[sessions]", key, text, about},
 #define RATES_KEY(key, kind, field, text, about)    {"[rates]", key, text, about},
+#define BUDGETS_KEY(key, kind, field, text, about)  {"[budgets]", key, text, about},
 #define WEBHOOKS_KEY(key, kind, field, text, about) {"[webhooks]", key, text, about},
 #include "model/config_tasks.def"
 #undef TASKS_KEY
 #undef SESSIONS_KEY
 #undef RATES_KEY
+#undef BUDGETS_KEY
 #undef WEBHOOKS_KEY
 };
 

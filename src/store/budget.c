@@ -10,7 +10,8 @@ void store_put_budget(struct store_write *write, const struct budget *budget)
 		write, SQL_BUDGET_PUT, value_text(budget->id.text),
 		value_text(budget_kind_name(budget->kind)), value_text(budget->subject),
 		value_text(budget->team.text), value_int(budget->amount),
-		value_text(budget_period_name(budget->period)), value_int(budget->created_ms));
+		value_text(budget_period_name(budget->period)), value_int(budget->created_ms),
+		value_text(budget_action_name(budget->action)));
 
 	op->if_foreign = mem_strdup("the team is gone");
 }
@@ -48,7 +49,8 @@ static bool take_budget(sqlite3_stmt *row, struct budget *ret)
 	struct budget budget = {.id = db_column_id(row, 0), .team = db_column_id(row, 3)};
 
 	if (!budget_kind_from(db_column_view(row, 1), &budget.kind) ||
-	    !budget_period_from(db_column_view(row, 5), &budget.period))
+	    !budget_period_from(db_column_view(row, 5), &budget.period) ||
+	    !budget_action_from(db_column_view(row, 9), &budget.action))
 		return false;
 	budget.subject = db_column_text(row, 2);
 	budget.amount = db_column_int(row, 4);

@@ -6,7 +6,7 @@
 #include "model/budget.h"
 #include "store/store.h"
 
-/* Inserts, or replaces amount and period of the one that is there for the same subject. */
+/* Inserts, or replaces amount, period and action of the one that is there for the same subject. */
 void store_put_budget(struct store_write *write, const struct budget *budget);
 /* ERR_NOT_FOUND. */
 void store_delete_budget(struct store_write *write, enum budget_kind kind, const char *subject,

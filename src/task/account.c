@@ -1,11 +1,15 @@
 #include "task/account.h"
 
 #include "base/io.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "model/config.h"
 #include "store/budget.h"
+#include "store/identity.h"
 #include "task/charge.h"
+#include "task/freeze.h"
 #include "task/job.h"
 #include "task/ledger.h"
 #include "task/outside.h"
@@ -176,6 +180,18 @@ static void end_all(struct job *list, const struct account *account, const char 
 	}
 }
 
+/* Those that wait have nothing that could be lost. */
+static void freeze_all(struct tasks *tasks, const struct account *account, const char *why)
+{
+	struct job *next;
+
+	for (struct job *job = tasks->jobs; job; job = next) {
+		next = job->next;
+		if (pays_for(account, job))
+			freeze_job(job, why);
+	}
+}
+
 static void exhaust(struct tasks *tasks, const struct account *account, uint64_t spent)
 {
 	const struct budget *budget = &account->budget;
@@ -185,7 +201,24 @@ static void exhaust(struct tasks *tasks, const struct account *account, uint64_t
 	               budget_kind_name(budget->kind), budget->subject, money_format(used, spent),
 	               money_format(amount, budget->amount));
 	end_all(tasks->queue, account, text);
-	end_all(tasks->jobs, account, text);
+	if (budget->action == BUDGET_FREEZE)
+		freeze_all(tasks, account, text);
+	else
+		end_all(tasks->jobs, account, text);
+}
+
+bool account_freezes(const struct job *job)
+{
+	const struct tasks *tasks = job->tasks;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		const struct account *account = &tasks->accounts[i];
+
+		if (account->budget.action == BUDGET_FREEZE && pays_for(account, job) &&
+		    spent_on(tasks, account) >= account->budget.amount)
+			return true;
+	}
+	return false;
 }
 
 void account_spent(struct job *job)
@@ -259,16 +292,79 @@ static void watch_all(struct tasks *tasks)
 	}
 }
 
+static bool has_team(const struct budget_list *list, const char *team)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i].kind == BUDGET_TEAM && str_eq(list->items[i].subject, team))
+			return true;
+	}
+	return false;
+}
+
+/* Those of [budgets] for teams that have none of their own. */
+static int add_teams(struct tasks *tasks, struct budget_list *list, struct err *err)
+{
+	const struct config_budgets *config = &tasks->config.config->budgets;
+	auto_free char *cursor = NULL;
+	bool has_more = config->team_amount > 0;
+
+	while (has_more) {
+		struct team_page page = {0};
+
+		if (store_team_list(tasks->config.store, cursor, LIMIT_PAGE, &page, err) < 0)
+			return -1;
+		for (size_t i = 0; i < page.count; i++) {
+			if (has_team(list, page.items[i].id.text))
+				continue;
+			list->items =
+				mem_resize(list->items, list->count + 1, sizeof(*list->items));
+			list->items[list->count++] = (struct budget){
+				.kind = BUDGET_TEAM,
+				.subject = mem_strdup(page.items[i].id.text),
+				.team = page.items[i].id,
+				.amount = config->team_amount,
+				.period = config->period,
+				.action = config->action,
+				.created_ms = page.items[i].created_ms,
+			};
+		}
+		mem_freep(&cursor);
+		cursor = take_ptr(page.next_cursor);
+		has_more = cursor != NULL;
+		team_page_done(&page);
+	}
+	return 0;
+}
+
+/* What was told of one that is not in the store is known here alone. */
+static void keep_told(const struct tasks *tasks, struct budget *budget)
+{
+	for (size_t i = 0; !budget->id.text[0] && i < tasks->account_count; i++) {
+		const struct budget *old = &tasks->accounts[i].budget;
+
+		if (old->kind == budget->kind && !old->id.text[0] &&
+		    str_eq(old->subject, budget->subject)) {
+			budget->told = old->told;
+			budget->told_ms = old->told_ms;
+		}
+	}
+}
+
 int account_load(struct tasks *tasks, struct err *err)
 {
 	struct budget_list list = {0};
 	struct account *accounts;
 	int r = store_budget_list(tasks->config.store, "", &list, err);
 
-	if (r < 0)
+	if (r == 0)
+		r = add_teams(tasks, &list, err);
+	if (r < 0) {
+		budget_list_done(&list);
 		return -1;
+	}
 	accounts = mem_resize(NULL, list.count + 1, sizeof(*accounts));
 	for (size_t i = 0; r == 0 && i < list.count; i++) {
+		keep_told(tasks, &list.items[i]);
 		accounts[i] = (struct account){.budget = list.items[i]};
 		accounts[i].since_ms = budget_since(list.items[i].period, io_real_ms());
 		r = store_budget_spent(tasks->config.store, &list.items[i], accounts[i].since_ms,

@@ -29,6 +29,8 @@ bool account_counts(const struct job *job);
 uint64_t account_left(const struct job *job, const struct account **ret_tight);
 /* Its cost is new: warns, or ends all that an account pays for. */
 void account_spent(struct job *job);
+/* One that is spent pays for it, and freezes what it pays for. */
+bool account_freezes(const struct job *job);
 /* It is over. */
 void account_settle(const struct job *job);
 /* The same for what is spent outside every run; no account: MONEY_UNLIMITED, *ret_tight stays. */

@@ -10,6 +10,7 @@
 #include "store/identity.h"
 #include "task/collect.h"
 #include "task/drive.h"
+#include "task/freeze.h"
 #include "task/git.h"
 #include "task/inside.h"
 #include "task/ledger.h"
@@ -64,6 +65,7 @@ static void stop_timers(struct job *job)
 	loop_timer_stop(&job->step_timer);
 	loop_timer_stop(&job->commit_retry);
 	loop_timer_stop(&job->charged);
+	loop_timer_stop(&job->frozen);
 	watch_end(job);
 }
 
@@ -82,6 +84,7 @@ void job_free(struct job *job)
 	for (size_t i = 0; i < job->event_count; i++)
 		event_done(&job->events[i]);
 	mem_freep(&job->events);
+	mem_freep(&job->frozen_why);
 	strings_done(&job->chain);
 	json_decref(job->choices);
 	run_free(job->run);
@@ -505,6 +508,7 @@ void job_wait_over(struct job *job)
 	if (config->settle)
 		config->settle(job->run->id.text, config->ctx);
 	watch_end(job);
+	freeze_end(job); /* what follows works inside */
 	job_step_done(job, "completed", NULL);
 }
 
@@ -538,8 +542,11 @@ void job_end(struct job *job, enum run_end end, const char *detail)
 	if (!job->is_started) {
 		end_queued(job);
 	} else if (job->run->step == RUN_STEP_WAIT) {
+		bool is_still = job->is_frozen; /* it cannot end its turn, then */
+
 		job_commit(job, NULL);
-		if (end != RUN_END_STOPPED || !drive_stop(job))
+		freeze_end(job);
+		if (end != RUN_END_STOPPED || is_still || !drive_stop(job))
 			watch_kill(job);
 	} else if (job->run->step < RUN_STEP_WAIT) {
 		/* The step is given up: what it makes too late is removed when it comes. */

@@ -115,6 +115,12 @@ struct job {
 	bool has_warned;
 	struct loop_timer charged;
 
+	/* freeze.c */
+	bool is_frozen, is_freezing; /* it is; somebody was asked to change that */
+	uint64_t frozen_ms;          /* since when */
+	char *frozen_why;
+	struct loop_timer frozen;
+
 	struct tasks_waiter *waiters;
 	struct job_stop *stops;
 };

@@ -458,6 +458,7 @@ static void shut_all(struct job *list)
 		watch_end(job);
 		loop_timer_stop(&job->step_timer);
 		loop_timer_stop(&job->commit_retry);
+		loop_timer_stop(&job->frozen);
 		tell_waiters(job);
 		if (job->turns)
 			turns_shut(job->turns);

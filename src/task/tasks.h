@@ -113,6 +113,8 @@ bool tasks_output(struct tasks *tasks, const char *run, struct tasks_place *ret)
  * false: it is not under way. */
 bool tasks_money(const struct tasks *tasks, const char *run, uint64_t *ret_total,
                  uint64_t *ret_left) NODISCARD;
+/* Since when it stands still for want of money; 0: it does not. */
+uint64_t tasks_frozen_ms(const struct tasks *tasks, const char *run);
 /* The run that works in a sandbox, as long as it does. */
 bool tasks_run_in(const struct tasks *tasks, const char *sandbox, struct id *ret) NODISCARD;
 /* The repository of the run in a sandbox, from its clone to its push; where several are at work

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "task/drive.h"
+#include "task/freeze.h"
 #include "task/job.h"
 #include "task/ledger.h"
 #include "task/turns.h"
@@ -133,6 +134,8 @@ static void check_idle(struct job *job, const struct meters *meters)
 		job->active_ms = now;
 		job->cpu_us = meters->cpu_us;
 	}
+	if (job->is_frozen)
+		job->active_ms = now;
 	if (job->run->idle_ms == 0 || now - job->active_ms <= job->run->idle_ms)
 		return;
 	(void)snprintf(text, sizeof(text), "nothing happened in it for %llu ms",
@@ -151,6 +154,7 @@ static void on_measured(const struct sandbox *sandbox, const struct err *err, vo
 		return;
 	if (!job_guest(job))
 		ledger_measured(job, &sandbox->meters);
+	freeze_look(job, &sandbox->meters);
 	check_idle(job, &sandbox->meters);
 }
 
@@ -175,7 +179,8 @@ void watch_begin(struct job *job)
 {
 	job->active_ms = io_boot_ms();
 	job->is_measuring = false;
-	if (job->run->idle_ms > 0 || ledger_counts(job))
+	/* One that is taken up may be frozen, for money that nobody counts any more. */
+	if (job->run->idle_ms > 0 || ledger_counts(job) || job->is_resumed)
 		watch_count(job);
 }
 

@@ -1,6 +1,6 @@
 // tools/fault: runs everything under tests/fault, prints counts, fails when something was not as
-// it must be. node tests/fault/run.mjs [--only TEXT] [--suite NAME] [--seed N] [--slice N] [--part K/N]
-// --part: of the loops of crashes and refusals every N-th, from the K-th on; all N are the whole.
+// it must be. node tests/fault/run.mjs [--only TEXT] [--suite NAME] [--seed N] [--slice N] [--part K/N] [--of TEXT]
+// --of: of the operations that have TEXT in their name, as task. --part: of the loops of crashes and refusals every N-th, from the K-th on; all N are the whole.
 import { parseArgs } from 'node:util';
 
 import { crashes, refusals, Report } from './loops.mjs';
@@ -9,10 +9,10 @@ import { model } from './model.mjs';
 import { endOnSignal, random } from './lib.mjs';
 
 const { values } = parseArgs({
-	options: { only: { type: 'string' }, suite: { type: 'string' }, seed: { type: 'string' }, slice: { type: 'string' }, part: { type: 'string' }, steps: { type: 'string' } },
+	options: { only: { type: 'string' }, suite: { type: 'string' }, seed: { type: 'string' }, slice: { type: 'string' }, part: { type: 'string' }, steps: { type: 'string' }, of: { type: 'string' } },
 });
 const seed = Number(values.seed ?? Date.now() % 100000);
-const options = { chance: random(seed), only: values.only, slice: values.slice && Number(values.slice), seed };
+const options = { chance: random(seed), only: values.only, of: values.of, slice: values.slice && Number(values.slice), seed };
 if (values.part) {
 	const [, index, count] = /^(\d+)\/(\d+)$/.exec(values.part) ?? [];
 	if (!(index >= 1 && index <= Number(count))) throw new Error(`--part is K/N, as 3/10, not ${values.part}`);

@@ -190,6 +190,80 @@ describe('a budget', () => {
 	});
 });
 
+describe('a budget that freezes', () => {
+	const cloche = withDaemon({ before, after }, { config: CONFIG });
+	const ticking = { instruction: 'i=0; while :; do i=$((i+1)); echo $i > tick; done', timeout: 120000 };
+	const now = async (id) => (await task(cloche, id)).run;
+	const kinds = async (id) => (await cloche.get('GET', `/tasks/${id}/events?limit=1000`)).items.map((one) => one.kind).filter((kind) => /frozen|thawed|exhausted/.test(kind));
+	const limit = async (more, action = 'freeze') => {
+		const { spent } = await cloche.get('PUT', '/budgets/agent/shell', { amount: 1000 });
+		return cloche.get('PUT', '/budgets/agent/shell', { amount: Number((spent + more).toFixed(6)), action });
+	};
+	const frozen = async (id) => until(async () => (await now(id)).frozenAt, 'it is frozen', 30000);
+
+	test('holds a run still, shows it, and lets it go on when it is raised', async () => {
+		assert.equal((await limit(0.00015)).action, 'freeze');
+		const { id } = await run(cloche, ticking, {});
+		await frozen(id);
+		const { sandbox, status, usage } = await now(id);
+		assert.equal(status, 'running');
+		assert.match(await cloche.ok(['task', 'list']), /running \(frozen\)/);
+		assert.match(await cloche.ok(['task', 'get', id]), /frozen: +since/);
+		const box = await cloche.get('GET', `/sandboxes/${sandbox}`);
+		assert.equal(box.meters.frozen, 1);
+		await until(async () => {
+			const [a, b] = [await cloche.get('GET', `/sandboxes/${sandbox}`), await cloche.get('GET', `/sandboxes/${sandbox}`)];
+			return a.meters.cpuSeconds === b.meters.cpuSeconds && a.meters.uptimeMs < b.meters.uptimeMs;
+		}, 'nothing in it runs', 5000);
+		const refused = await cloche.api('POST', `/sandboxes/${sandbox}/execs`, { shell: 'true' });
+		assert.equal(refused.status, 409);
+		assert.match(refused.body.detail, /frozen/);
+		await cloche.get('PUT', '/budgets/agent/shell', { amount: 900, action: 'freeze' });
+		await until(async () => !(await now(id)).frozenAt, 'it goes on', 10000);
+		await until(async () => (await cloche.get('GET', `/sandboxes/${sandbox}`)).meters.cpuSeconds > usage.cpuSeconds + 0.1, 'it works', 20000);
+		assert.deepEqual(await kinds(id), ['budget.exhausted', 'task.frozen', 'task.thawed']);
+		const { items } = await cloche.get('GET', `/sandboxes/${sandbox}/events?limit=1000`);
+		assert.deepEqual(items.map((one) => one.kind).filter((kind) => /frozen|thawed/.test(kind)), ['sandbox.frozen', 'sandbox.thawed']);
+		assert.equal((await cloche.get('POST', `/tasks/${id}/stop`, {}, WAIT)).task.endReason, 'stopped');
+	});
+
+	test('holds across a crash, and a stop reaches what is frozen', async () => {
+		await cloche.get('DELETE', '/budgets/agent/shell');
+		const { id } = await run(cloche, { ...ticking, timeout: 100000 }, {});
+		await until(async () => (await now(id)).step === 'wait', 'it works', 20000);
+		await limit(0.00015);
+		await frozen(id);
+		cloche.note();
+		process.kill(cloche.daemonProcess().pid, 'SIGKILL');
+		await until(async () => (await cloche.api('GET', '/health').catch(() => ({}))).status === 200, 'it answers', 15000);
+		await frozen(id);
+		assert.equal((await cloche.get('POST', `/tasks/${id}/stop`, {}, WAIT)).task.endReason, 'stopped');
+		await cloche.get('DELETE', '/budgets/agent/shell');
+	});
+
+	test('is chosen by command, and refused when it is no action', async () => {
+		assert.match(await cloche.ok(['budget', 'set', 'agent', 'x', '5', '--action', 'freeze']), /freeze/);
+		assert.match((await cloche.cli(['budget', 'set', 'agent', 'x', '5', '--action', 'melt'])).stderr, /stop or freeze/);
+		await cloche.ok(['budget', 'rm', 'agent', 'x']);
+	});
+});
+
+describe('[budgets] of config.toml', () => {
+	const cloche = withDaemon({ before, after }, { config: `${CONFIG}[budgets]\nteam = "0.0002"\nperiod = "day"\naction = "freeze"\nfreeze_timeout = "1s"\n` });
+
+	test('holds for every team without a budget of its own; what is frozen ends when nobody raises it', async () => {
+		const [one] = (await cloche.get('GET', '/budgets')).items;
+		assert.deepEqual([one.kind, one.amount, one.period, one.action], ['team', 0.0002, 'day', 'freeze']);
+		const ended = await run(cloche, { instruction: 'while :; do :; done', timeout: 60000 });
+		assert.equal(ended.endReason, 'budget');
+		assert.match(ended.run.detail, /frozen for 1 s/);
+		assert.ok(ended.run.tokenRevokedAt && !ended.run.frozenAt);
+		assert.equal((await cloche.api('POST', '/tasks/run', { instruction: 'true' })).status, 402);
+		await cloche.get('PUT', '/budgets/team/default', { amount: 5 });
+		assert.equal((await run(cloche, 'true')).endReason, 'finished');
+	});
+});
+
 /** Files of that name below the cgroups of a sandbox. */
 function cgroupFiles(sandbox, name) {
 	const found = [];
