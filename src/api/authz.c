@@ -211,11 +211,11 @@ struct ownership authz_ownership(const struct sandbox *sandbox)
 }
 
 /* Whoever works in the sandbox of a run, or asks its agent, works with the run's rights: that takes
- * no less than these. What only runs can have is left out, nobody else could have it. */
+ * no less than these. What every run has is left out: it says nothing about who started it. */
 int authz_run(struct call *call, const char *run, const char *what, const char *id, struct err *err)
 {
 	auto_(credential_freep) struct credential *token = NULL;
-	struct scopes askable = {0};
+	struct scopes askable = {0}, own = {0};
 	const char *extra = NULL;
 	struct err none = {0};
 	int r = 0;
@@ -226,13 +226,16 @@ int authz_run(struct call *call, const char *run, const char *what, const char *
 		return 0;
 	scopes_preset(false, &call->api->config->scope_objects, &askable);
 	scopes_intersect(&askable, &token->scopes);
-	if (!scopes_within(&askable, &call->caller->scopes, &extra)) {
+	scopes_copy(&own, &call->caller->scopes);
+	scopes_make_run(&own);
+	if (!scopes_within(&askable, &own, &extra)) {
 		record_denial(call->api, call->request, call->caller, call->route->name, id, extra);
 		r = err_set(err, ERR_FORBIDDEN,
 		            "this %s belongs to a run that has the scope %s, which you do not have",
 		            what, extra);
 	}
 	scopes_done(&askable);
+	scopes_done(&own);
 	return r;
 }
 

@@ -19,11 +19,13 @@
 
 #define PREFIX "cn_"
 #define LABEL  "cloche connect 1 "
+/* Of the socket, who has no key that could end. */
+#define BY_OPERATOR "-"
 
 enum {
 	PROOF_BYTES = 32,
 	PROOF_TEXT = 2 * PROOF_BYTES + 1,
-	HEAD_TEXT = 64,
+	HEAD_TEXT = 96,
 	TOKEN_MS = 24 * 3600 * 1000,
 	/* "rn_" and 20 characters. */
 	RUN_CHARS = 23,
@@ -52,32 +54,51 @@ const char *connect_token_of(const struct request *request)
 	return str_has_prefix(header, PREFIX "rn_") ? header : NULL;
 }
 
-/* HEAD is RUN.EXPIRES.MAY; *ret_proof is what follows it. */
+/* HEAD is RUN.EXPIRES.MAY.BY; *ret_proof is what follows it. */
 static bool split(const char *text, char head[HEAD_TEXT], struct connect_grant *ret,
                   struct id *ret_run, const char **ret_proof)
 {
-	const char *last = strrchr(text, '.');
+	const char *last = strrchr(text, '.'), *may, *by;
 	size_t len = last ? (size_t)(last - text) : 0;
-	char *expires, *may;
+	char expires[24];
 
-	if (len <= strlen(PREFIX) || len - strlen(PREFIX) >= HEAD_TEXT ||
+	if (len <= strlen(PREFIX) + RUN_CHARS || len - strlen(PREFIX) >= HEAD_TEXT ||
 	    strlen(last + 1) != PROOF_TEXT - 1)
 		return false;
 	(void)snprintf(head, HEAD_TEXT, "%.*s", (int)(len - strlen(PREFIX)), text + strlen(PREFIX));
 	(void)snprintf(ret_run->text, sizeof(ret_run->text), "%.*s", RUN_CHARS, head);
-	expires = strlen(head) > RUN_CHARS ? head + RUN_CHARS : NULL;
-	may = expires ? strrchr(head, '.') : NULL;
-	if (!may || *expires != '.' || may == expires || !id_is_valid(ret_run->text, "rn"))
+	may = head[RUN_CHARS] == '.' ? strchr(head + RUN_CHARS + 1, '.') : NULL;
+	by = may ? strchr(may + 1, '.') : NULL;
+	if (!by || by - may != 2 || (may[1] != 'a' && may[1] != 's') ||
+	    strlen(by + 1) >= sizeof(ret->by.text) || !id_is_valid(ret_run->text, "rn"))
 		return false;
-	ret->can_approve = str_eq(may, ".a");
-	if (!ret->can_approve && !str_eq(may, ".s"))
-		return false;
-	*may = '\0';
-	if (str_to_u64(expires + 1, &ret->expires_ms) < 0)
-		return false;
-	*may = '.';
+	ret->can_approve = may[1] == 'a';
+	(void)snprintf(ret->by.text, sizeof(ret->by.text), "%s", by + 1);
+	(void)snprintf(expires, sizeof(expires), "%.*s", (int)(may - head) - RUN_CHARS - 1,
+	               head + RUN_CHARS + 1);
 	*ret_proof = last + 1;
-	return true;
+	return str_to_u64(expires, &ret->expires_ms) == 0;
+}
+
+/* Who asked for it may still drive sessions of that team. */
+static bool is_still_theirs(struct api *api, const struct id *by, const struct id *team)
+{
+	auto_(credential_freep) struct credential *credential = NULL;
+	struct membership member = {0};
+	struct err none = {0};
+	bool is_theirs;
+
+	if (str_eq(by->text, BY_OPERATOR))
+		return true;
+	if (store_membership_get(api->store, team->text, by->text, &member, &none) == 0) {
+		is_theirs = member.role >= ROLE_MEMBER;
+		membership_done(&member);
+		return is_theirs;
+	}
+	return store_credential_get(api->store, by->text, &credential, &none) == 0 &&
+	       credential_is_live(credential, io_real_ms()) &&
+	       (credential->is_operator ||
+	        (credential->has_role && credential->role >= ROLE_MEMBER));
 }
 
 int connect_read(struct api *api, const char *text, struct connect_grant *ret, struct err *err)
@@ -97,7 +118,8 @@ int connect_read(struct api *api, const char *text, struct connect_grant *ret, s
 	prove(credential, head, proof);
 	if (sodium_memcmp(proof, given, PROOF_TEXT - 1) != 0 || ret->expires_ms <= now_ms ||
 	    !credential_is_live(credential, now_ms) ||
-	    (!credential->has_role && !credential->is_operator))
+	    (!credential->has_role && !credential->is_operator) ||
+	    !is_still_theirs(api, &ret->by, &credential->team))
 		return err_set(err, ERR_UNAUTHORIZED, "the token is not valid");
 	ret->credential = take_ptr(credential);
 	return 0;
@@ -112,12 +134,18 @@ static char *make(const struct call *call, const struct credential *credential,
 	/* What an agent asks is not for the agent to answer. */
 	bool can_approve = !call->caller->run.text[0] &&
 	                   scopes_has(&call->caller->scopes, SCOPE_APPROVALS_WRITE);
+	const struct caller *caller = call->caller;
+	const char *by = caller->is_operator ? BY_OPERATOR : caller->principal.text;
 	char head[HEAD_TEXT], proof[PROOF_TEXT];
 
 	if (credential->expires_ms)
 		expires_ms = MIN(expires_ms, credential->expires_ms);
-	(void)snprintf(head, sizeof(head), "%s.%llu.%s", credential->run.text,
-	               (unsigned long long)expires_ms, can_approve ? "a" : "s"); /* fits */
+	if (caller->expires_ms)
+		expires_ms = MIN(expires_ms, caller->expires_ms);
+	if (caller->credential.text[0])
+		by = caller->credential.text;
+	(void)snprintf(head, sizeof(head), "%s.%llu.%s.%s", credential->run.text,
+	               (unsigned long long)expires_ms, can_approve ? "a" : "s", by); /* fits */
 	prove(credential, head, proof);
 	*ret_expires = expires_ms;
 	return mem_printf(PREFIX "%s.%s", head, proof);

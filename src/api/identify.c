@@ -294,13 +294,15 @@ static int by_connect(struct identify *identify, struct request *request, struct
 	auto_(credential_freep) struct credential *credential = NULL;
 	struct connect_grant grant;
 	struct caller *caller;
+	char tag[2 * sizeof(grant.by.text)];
 
 	if (request_count_header(request, "Authorization") > 1)
 		return err_set(err, ERR_UNAUTHORIZED, "the token is not valid");
 	if (connect_read(identify->api, connect_token_of(request), &grant, err) < 0)
 		return -1;
 	credential = grant.credential;
-	request_set_tag(request, credential->id.text);
+	(void)snprintf(tag, sizeof(tag), "%s %s", credential->id.text, grant.by.text); /* fits */
+	request_set_tag(request, tag);
 	request_disconnect_at(request, io_boot_ms() + (grant.expires_ms - io_real_ms()));
 	caller = caller_of_key(identify, credential, request_source(request));
 	caller->is_connect = true;
@@ -484,19 +486,34 @@ struct recheck {
 	const char *id;
 };
 
-static void recheck_one(struct request *request, void *ctx)
+static bool is_revoked(const struct recheck *recheck, const char *id)
 {
 	auto_(credential_freep) struct credential *key = NULL;
-	const struct recheck *recheck = ctx;
-	const char *tag = request_tag(request);
 	struct err err = {0};
 
-	if (!*tag || request == recheck->except)
+	return (recheck->id && str_eq(id, recheck->id)) ||
+	       store_credential_get(recheck->api->store, id, &key, &err) < 0 ||
+	       !credential_is_live(key, io_real_ms()) || (!key->has_role && !key->is_operator);
+}
+
+/* The tag names a credential; with a token of connect.h, who asked for that, too: a credential, or
+ * somebody of the socket, who is looked at when they ask again. */
+static void recheck_one(struct request *request, void *ctx)
+{
+	const struct recheck *recheck = ctx;
+	struct strings ids = {0};
+
+	if (!*request_tag(request) || request == recheck->except)
 		return;
-	if ((recheck->id && str_eq(tag, recheck->id)) ||
-	    store_credential_get(recheck->api->store, tag, &key, &err) < 0 ||
-	    !credential_is_live(key, io_real_ms()) || (!key->has_role && !key->is_operator))
-		request_disconnect(request);
+	strings_split(&ids, request_tag(request));
+	for (size_t i = 0; i < ids.count; i++) {
+		if ((i == 0 || id_is_valid(ids.items[i], "ky")) &&
+		    is_revoked(recheck, ids.items[i])) {
+			request_disconnect(request);
+			break;
+		}
+	}
+	strings_done(&ids);
 }
 
 void identify_recheck(struct api *api, const struct request *except, const char *id)

@@ -53,7 +53,7 @@ const char *request_source(const struct request *request);
 int request_memo(const struct request *request);
 void request_set_memo(struct request *request, int memo);
 /* A text the application keeps with the request, for server_each_request. "" until it is set. */
-enum { REQUEST_TAG = 40 };
+enum { REQUEST_TAG = 72 };
 void request_set_tag(struct request *request, const char *tag);
 const char *request_tag(const struct request *request);
 /* Ends the connection, whatever flows on it: as if the client had gone. At once, or (once a

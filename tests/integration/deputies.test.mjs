@@ -80,6 +80,34 @@ describe('rights that are somebody else’s', () => {
 		for (const one of [id, small]) assert.equal((await who.alice('POST', `/sessions/${one}/end`, {})).status, 200);
 	});
 
+	test('a token that drives a session ends with the key it was asked for with', async () => {
+		const { id, ...session } = (await who.alice('POST', '/sessions', { agent: 'echo', scopes: ['sessions:write'] })).body.session;
+		assert.ok(session);
+		const sandbox = await until(async () => (await who.alice('GET', `/sessions/${id}`)).body.session.sandbox?.sandbox_id, 'it has a sandbox', 30000);
+		await until(async () => (await who.alice('GET', `/sessions/${id}`)).body.session.phase === 'idle', 'the agent is there', 30000);
+		const drive = (link) => asking(cloche, link.token)('POST', `/sandboxes/${sandbox}/ports/8080/command`, { jsonrpc: '2.0', id: 1, method: 'user_message', params: { content: 'hello' } });
+		const link = async (caller) => {
+			const answer = await caller('GET', `/sandboxes/${sandbox}/connect`);
+			assert.equal(answer.status, 200, String(answer.bytes));
+			return answer.body;
+		};
+		const key = await cloche.key({ name: 'driver', team: 'ours', principal: 'bob' });
+		const [bobs, alices] = [await link(asking(cloche, key.secret)), await link(who.alice)];
+		for (const one of [bobs, alices]) assert.equal((await drive(one)).status, 200);
+		const feed = await cloche.events(`/sandboxes/${sandbox}/ports/8080/events`, { headers: { Authorization: `Bearer ${bobs.token}` } });
+		await feed.next();
+		await cloche.get('DELETE', `/keys/${key.id}`);
+		assert.equal((await drive(bobs)).status, 401);
+		assert.equal((await drive({ token: bobs.token.replace(key.id, '-') })).status, 401, 'nor with another name in it');
+		const cut = async () => {
+			for (;;) if (!(await feed.next(30000))) throw new Error('over');
+		};
+		await assert.rejects(cut, (error) => !/no event in/.test(error.message));
+		feed.close();
+		assert.equal((await drive(alices)).status, 200, 'others go on');
+		assert.equal((await who.alice('POST', `/sessions/${id}/end`, {})).status, 200);
+	});
+
 	test('webhooks of somebody who left the team are told nothing any more', async () => {
 		const got = [];
 		const server = http.createServer(async (request, response) => {
@@ -102,7 +130,7 @@ describe('rights that are somebody else’s', () => {
 		got.length = 0;
 		const second = await make();
 		await told('alice', second);
-		assert.deepEqual(got.filter(([path]) => path === '/carol'), []);
+		assert.deepEqual(got.filter(([path, { data }]) => path === '/carol' && data.sandbox === second), []);
 		assert.equal((await who.alice('GET', '/webhooks')).body.items.length, 1);
 		for (const id of [first, second]) await who.alice('DELETE', `/sandboxes/${id}?force=true`);
 		server.close();
