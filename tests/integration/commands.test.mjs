@@ -7,32 +7,26 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { call } from './lib/http.mjs';
-import { Daemon } from './lib/daemon.mjs';
+import { Daemon, run as runProgram } from './lib/daemon.mjs';
 import { isRoot, ordinaryUser } from './lib/host.mjs';
+import { clocheBin, repo } from './lib/paths.mjs';
 import { until } from './lib.mjs';
 
 const SECRET = `crm-${'Qw8'.repeat(9)}-end`;
 
+const PAGE = fs.readFileSync(path.join(repo, 'docs/commands.md'), 'utf8');
+
+/** A manifest of the page about commands, with what is at other places here. */
+const example = (name, port, folder) => {
+	const [, text] = new RegExp(`\`commands/${name}\\.toml\`:\n\n\`\`\`toml\n([^]*?)\`\`\``).exec(PAGE);
+	return text.replace('https://crm.example.org', `http://127.0.0.1:${port}`).replace('/usr/local/bin/report', `${folder}/report`);
+};
+
+/** The lines of the page that call a command, each as one shell command. */
+const lines = PAGE.match(/```sh\n[^]*?```/g).flatMap((block) => block.slice(6, -3).replace(/\\\n\s*/g, '').trim().split('\n'));
+
 const manifests = (port, folder) => ({
-	'contacts-list.toml': `
-noun = "contacts"
-verb = "list"
-description = "List contacts whose name has a text in it"
-scope = "contacts:read"
-
-[arguments.properties.query]
-type = "string"
-maxLength = 40
-[arguments.properties.limit]
-type = "integer"
-minimum = 1
-
-[http]
-url = "http://127.0.0.1:${port}/v1/contacts"
-query = ["q={query}", "limit={limit}"]
-headers = ["Authorization: Bearer {secret}"]
-secret = "env:CLOCHE_CRM_TOKEN"
-`,
+	'contacts-list.toml': example('contacts-list', port, folder),
 	'contacts-add.toml': `
 noun = "contacts"
 verb = "add"
@@ -81,24 +75,7 @@ type = "string"
 [http]
 url = "http://127.0.0.1:${port}/v1/contacts/{id}"
 `,
-	'report-make.toml': `
-noun = "report"
-verb = "make"
-description = "Make a report about words"
-scope = "report:read"
-timeout = "20s"
-[arguments]
-required = ["title"]
-[arguments.properties.title]
-type = "string"
-[arguments.properties.words]
-type = "array"
-items = { type = "string" }
-[arguments.properties.depth]
-type = "integer"
-[exec]
-argv = ["${folder}/report", "--depth={depth}", "{title}", "--", "{words}"]
-`,
+	'report-make.toml': example('report-make', port, folder),
 	'report-think.toml': `
 noun = "report"
 verb = "think"
@@ -230,6 +207,29 @@ describe('commands', () => {
 			assert.equal(denied.status, 403);
 			assert.match(denied.error.message, /the scope (contacts|report):read/);
 		}
+	});
+
+	test('what the page about commands says, line by line', async () => {
+		const shell = async (line) => {
+			const env = { ...daemon.env, PATH: `${path.dirname(clocheBin())}:${process.env.PATH}` };
+			const result = await runProgram('/bin/sh', ['-c', line.replace(/^curl/, "curl -s -H 'content-type: application/json'")], { env });
+			assert.equal(result.code, 0, `${line}: ${result.stderr}`);
+			return result.stdout;
+		};
+		const said = {};
+		for (const [way, pattern] of Object.entries({ line: /^cloche (contacts|report)/, rest: /^curl.*\/commands\//, mcp: /^printf.*cloche mcp/, inside: /^cloche task run/ })) {
+			const found = lines.filter((line) => pattern.test(line));
+			assert.equal(found.length, way === 'inside' ? 1 : 2, way);
+			said[way] = await Promise.all(found.map(shell));
+		}
+		const url = '/v1/contacts?q=ada&limit=3', report = '[--depth=2][Week][--][a][-b]';
+		assert.deepEqual([JSON.parse(said.line[0]).url, said.line[1]], [url, report]);
+		assert.deepEqual([JSON.parse(said.rest[0]).result.url, JSON.parse(said.rest[1]).output], [url, report]);
+		const results = said.mcp.map((text) => JSON.parse(text.trim().split('\n').at(-1)).result);
+		assert.deepEqual([results[0].structuredContent.result.url, results[1].content[0].text], [url, report]);
+		assert.ok(said.inside[0].includes('"url":"/v1/contacts?q=ada&limit=3"'), said.inside[0]);
+		const without = await inside(/'(cloche contacts.*)'/.exec(lines.find((line) => /^cloche task run/.test(line)))[1], ['tasks:read']);
+		assert.match(without.stderr, /this needs the scope contacts:read/);
 	});
 
 	test('the command line, outside: options of the schema', async () => {

@@ -62,7 +62,7 @@ describe('hostile repositories', () => {
 	test('thousands of references are no burden', async () => {
 		forge.make('org/many');
 		const head = forge.git('org/many', 'rev-parse', 'main').trim();
-		const names = Array.from({ length: 20000 }, (_, n) => `refs/heads/${'long-'.repeat(20)}${n}`).sort();
+		const names = Array.from({ length: 5000 }, (_, n) => `refs/heads/${'long-'.repeat(20)}${n}`).sort();
 		fs.writeFileSync(path.join(forge.folder, 'org/many.git/packed-refs'), `# pack-refs with: peeled fully-peeled sorted \n${names.map((name) => `${head} ${name}\n`).join('')}`);
 		const task = await runTask(daemon, { instruction: 'git branch -a | wc -l; echo x > x', repository: 'org/many' });
 		assert.equal(task.status, 'completed', JSON.stringify(task.run.steps));
