@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -164,11 +165,16 @@ static int remove_before(struct cli *cli, const char *name)
 static int open_folder(struct cli *cli, const char *from, int *ret)
 {
 	auto_close int dir = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
 
 	if (dir < 0)
 		return err_sys(&cli->err, errno, "open %s", from);
 	if (faccessat(dir, "node_modules/.bin", X_OK, 0) < 0)
 		return err_set(&cli->err, ERR_INVALID, "%s has no node_modules/.bin", from);
+	/* The layer would have the link, and it leads nowhere in a sandbox. */
+	if (fstatat(dir, "node_modules", &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(&cli->err, ERR_INVALID,
+		               "%s/node_modules is a link: give the folder that it leads to", from);
 	*ret = take_fd(&dir);
 	return 0;
 }

@@ -419,6 +419,11 @@ command = ["no-such-agent"]
 			assert.deepEqual([task.status, task.stdout], ['completed', `1 ${word}gw\n`], JSON.stringify(task.run));
 			await until(async () => (await cloche.get('GET', '/sandboxes?limit=1000')).items.length === 0, 'its sandbox is gone');
 		}
+		const linked = path.join(cloche.folder, 'linked');
+		fs.mkdirSync(linked);
+		fs.symlinkSync(path.join(folder, 'node_modules'), path.join(linked, 'node_modules'));
+		const link = await cloche.cli(['agent', 'install', 'pi', '--from', linked]);
+		assert.deepEqual([link.code, /is a link: give the folder/.test(link.stderr)], [64, true], link.stderr);
 		const [, , pi] = await cloche.json(['agent', 'list']);
 		assert.deepEqual([pi.installed, pi.image], [true, 'agent-pi']);
 		assert.equal(await cloche.ok(['agent', 'test', 'shell']), 'ready\n');

@@ -37,6 +37,10 @@ const ways = {
   fail() { out({ id: prompt, error: { code: -32603, message: 'no model' } }); },
   die() { process.exit(9); },
   silent() {},
+  junk() { process.stdout.write('this is no message\\n'); },
+  half() { process.stdout.write('{"jsonrpc":"2.0","id":' + prompt + ',"result":{"stopReason":7}}\\n'); },
+  huge() { process.stdout.write('x'.repeat(9 * 1024 * 1024)); },
+  deep() { process.stdout.write('['.repeat(100000) + '\\n'); },
   deaf() { ways.isDeaf = true; },
   wait(rest) { say('begun '); timer = setTimeout(() => answer('and done'), Number(rest)); },
   seen() { answer(JSON.stringify(seen)); },
@@ -200,6 +204,21 @@ command = ["node", "-e", ${JSON.stringify(FAKE)}]
 		const idle = await start({ idleTimeout: 1000 });
 		const gone = (await cloche.get('GET', `/sessions/${idle.session.id}`, undefined, { headers: { Prefer: 'wait=60' } })).session;
 		assert.deepEqual([gone.status, gone.endReason], ['failed', 'idle']);
+	});
+
+	test('one that breaks the protocol ends its turn with a reason', async () => {
+		for (const [way, reason, pattern] of [
+			['junk', 'agent_died', /a message that is not JSON/],
+			['deep', 'agent_died', /a message that is not JSON/],
+			['huge', 'agent_died', /a message that is too long/],
+			['half', 'agent_error', /without a known reason/],
+		]) {
+			const { session } = await start();
+			const turn = await ask(session.id, `do:${way}`, { timeout: 60000 });
+			assert.deepEqual([turn.status, turn.reason], ['failed', reason], `${way} ${JSON.stringify(turn)}`);
+			assert.match(turn.detail, pattern);
+			await end(session.id);
+		}
 	});
 
 	test('secrets are in no answer', async () => {
