@@ -206,7 +206,7 @@ describe('binding at the claim', () => {
 		assert.equal(eater.reason, 'oom');
 		const files = await cloche.exec(box.id, ['perl', '-e', 'my @f; while (open(my $h, "<", "/dev/null")) { push @f, $h } print scalar(@f)']);
 		assert.ok(Number(files.stdout) < 50, files.stdout);
-		const forks = await cloche.exec(box.id, 'for i in $(seq 60); do sleep 5 & done 2>&1; wait');
+		const forks = await cloche.exec(box.id, 'for i in $(seq 60); do sleep 2 & done 2>&1; wait');
 		assert.match(forks.stdout + forks.stderr, /fork|Resource/i);
 		await remove(box.id);
 	});

@@ -12,7 +12,7 @@ const seed = Number(process.env.FAULT_SEED ?? 20);
 
 /** Runs a suite quietly; what it found is the failure. */
 function slice(name, suite, options) {
-	test(name, { skip: !isRoot, timeout: 240000 }, async () => {
+	test(name, { skip: !isRoot, timeout: 600000 }, async () => {
 		const report = new Report();
 		report.isQuiet = true;
 		await suite(report, { seed, chance: random(seed), ...options });

@@ -69,11 +69,11 @@ function suite(cloche, spec) {
 		await until(async () => (await cloche.get('GET', `/sandboxes/${box}/execs/${id}`)).state === 'ended', 'it ended');
 	});
 
-	test('what forks twice and leaves its session dies with its command', { timeout: 60000 }, async () => {
+	test('what forks twice and leaves its session dies with its command', { timeout: 120000 }, async () => {
 		const word = `stray-${process.pid}`;
 		const script = `(setsid setsid bash -c "exec -a ${word} sleep 1000" > /dev/null 2>&1 &) ; (setsid bash -c "(exec -a ${word} sleep 1000 &) ; exec -a ${word} sleep 1000" > /dev/null 2>&1 &); sleep 1000`;
 		for (const end of ['kill', 'timeout']) {
-			const { id } = await exec(['bash', '-c', script], { background: true, ...(end === 'timeout' ? { timeoutMs: 1500 } : {}) });
+			const { id } = await exec(['bash', '-c', script], { background: true, ...(end === 'timeout' ? { timeoutMs: 5000 } : {}) });
 			await until(() => named(word).length >= 3, 'they run');
 			if (end === 'kill') await cloche.get('POST', `/sandboxes/${box}/execs/${id}/kill`);
 			await until(() => named(word).length === 0, `none is left after ${end}`);
@@ -85,7 +85,7 @@ function suite(cloche, spec) {
 		const word = `left-${process.pid}`;
 		const { id, exitCode } = await exec(['bash', '-c', `(setsid bash -c "exec -a ${word} sleep 1000" > /dev/null 2>&1 &); sleep 0.2`]);
 		assert.equal(exitCode, 0);
-		assert.equal(named(word).length, 1, 'it runs on');
+		await until(() => named(word).length === 1, 'it runs on');
 		const route = `/sandboxes/${box}/execs/${id}`;
 		assert.equal((await cloche.api('POST', `${route}/kill`)).status, 204);
 		await until(() => named(word).length === 0, 'it is gone');
