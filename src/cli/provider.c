@@ -11,6 +11,7 @@
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/verbs.h"
 
 enum { SECRET_MOST = 4096 };
 
@@ -239,46 +240,19 @@ int cmd_provider_set(struct cli *cli)
 
 int cmd_provider_list(struct cli *cli)
 {
-	static const char *const titles[] = {"NAME", "KIND",          "BASE URL",
-	                                     "KEY",  "DEFAULT MODEL", NULL};
-	static const char *const keys[] = {"name", "kind", "baseUrl", "secret", "defaultModel"};
-	const struct opt opts[] = {{0}};
-	auto_json json_t *list = NULL;
-	auto_free char *target = client_target("/providers");
-	struct output_table table;
-	size_t index;
-	json_t *item;
-	int r = cli_parse(cli, opts, 0, 0);
+	static const struct verbs_column columns[] = {{"NAME", "name"},
+	                                              {"KIND", "kind"},
+	                                              {"BASE URL", "baseUrl"},
+	                                              {"KEY", "secret"},
+	                                              {"DEFAULT MODEL", "defaultModel"},
+	                                              {0}};
 
-	if (r <= 0)
-		return r;
-	if (client_get(cli, target, &list) < 0)
-		return -1;
-	if (output_json(cli, json_object_get(list, "items")))
-		return 0;
-	output_table_init(&table, titles);
-	json_array_foreach (json_object_get(list, "items"), index, item) {
-		for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-			output_cell(&table, client_str(item, keys[i]));
-	}
-	output_table_print(&table);
-	return 0;
+	return verbs_list(cli, "providers", false, columns);
 }
 
 int cmd_provider_show(struct cli *cli)
 {
-	const struct opt opts[] = {{0}};
-	auto_json json_t *provider = NULL;
-	int r = cli_parse(cli, opts, 1, 1);
-
-	if (r <= 0)
-		return r;
-	auto_free char *target = client_target("/providers/%s", cli->argv[0]);
-
-	if (client_get(cli, target, &provider) < 0)
-		return -1;
-	print_provider(cli, provider);
-	return 0;
+	return verbs_show(cli, "providers", print_provider);
 }
 
 int cmd_provider_rm(struct cli *cli)
@@ -288,19 +262,5 @@ int cmd_provider_rm(struct cli *cli)
 
 int cmd_provider_test(struct cli *cli)
 {
-	const struct opt opts[] = {{0}};
-	auto_json json_t *answer = NULL;
-	int r = cli_parse(cli, opts, 1, 1);
-
-	if (r <= 0)
-		return r;
-	auto_free char *target = client_target("/providers/%s/test", cli->argv[0]);
-
-	if (client_json(cli, "POST", target, NULL, &answer) < 0)
-		return -1;
-	if (!output_json(cli, answer))
-		output_fact("status", "%llu", (unsigned long long)client_u64(answer, "status"));
-	return client_u64(answer, "status") < 300
-	               ? 0
-	               : err_set(&cli->err, ERR_PROTOCOL, "the provider did not accept it");
+	return verbs_test(cli, "providers", "the provider did not accept it");
 }

@@ -10,6 +10,7 @@
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/verbs.h"
 
 enum { SECRET_MOST = 4096 };
 
@@ -206,53 +207,17 @@ int cmd_service_set(struct cli *cli)
 
 int cmd_service_list(struct cli *cli)
 {
-	static const char *const titles[] = {"NAME",       "UPSTREAM", "SECRET",
-	                                     "VISIBILITY", "CALLS",    NULL};
-	const struct opt opts[] = {{0}};
-	auto_json json_t *page = NULL;
-	auto_free char *target = client_target("/services");
-	struct output_table table;
-	size_t index;
-	json_t *item;
-	int r = cli_parse(cli, opts, 0, 0);
+	static const struct verbs_column columns[] = {
+		{"NAME", "name"},         {"UPSTREAM", "upstream"},
+		{"SECRET", "secret"},     {"VISIBILITY", "visibility"},
+		{"CALLS", "meter.calls"}, {0}};
 
-	if (r <= 0)
-		return r;
-	client_query(&target, "limit", "1000");
-	if (client_get(cli, target, &page) < 0)
-		return -1;
-	if (output_json(cli, json_object_get(page, "items")))
-		return 0;
-	output_table_init(&table, titles);
-	json_array_foreach (json_object_get(page, "items"), index, item) {
-		output_cell(&table, client_str(item, "name"));
-		output_cell(&table, client_str(item, "upstream"));
-		output_cell(&table, client_str(item, "secret"));
-		auto_free char *calls = mem_printf(
-			"%llu",
-			(unsigned long long)client_u64(json_object_get(item, "meter"), "calls"));
-
-		output_cell(&table, client_str(item, "visibility"));
-		output_cell(&table, calls);
-	}
-	output_table_print(&table);
-	return 0;
+	return verbs_list(cli, "services", true, columns);
 }
 
 int cmd_service_show(struct cli *cli)
 {
-	const struct opt opts[] = {{0}};
-	auto_json json_t *service = NULL;
-	int r = cli_parse(cli, opts, 1, 1);
-
-	if (r <= 0)
-		return r;
-	auto_free char *target = client_target("/services/%s", cli->argv[0]);
-
-	if (client_get(cli, target, &service) < 0)
-		return -1;
-	print_service(cli, service);
-	return 0;
+	return verbs_show(cli, "services", print_service);
 }
 
 int cmd_service_rm(struct cli *cli)
