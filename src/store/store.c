@@ -65,16 +65,26 @@ static void fail_all(struct write_list *list, const struct err *err)
 	}
 }
 
+/* Compiled once: there are some for every write. */
+static int say(struct store *store, enum sql sql, struct err *err)
+{
+	sqlite3_stmt *statement;
+
+	if (db_begin(&store->writer, sql, NULL, 0, &statement, err) < 0)
+		return -1;
+	return db_step(&store->writer, statement, err);
+}
+
 /* One write inside the group's transaction. Fails only when the whole group must. */
 static int apply_in_group(struct store *store, struct store_write *write, struct err *err)
 {
 	struct db *db = &store->writer;
 
 	write->result = (struct store_result){.ok = true};
-	if (db_exec(db, "SAVEPOINT one", err) < 0)
+	if (say(store, SQL_ONE_BEGIN, err) < 0)
 		return -1;
 	if (write_apply(write, db, err) == 0)
-		return db_exec(db, "RELEASE one", err);
+		return say(store, SQL_ONE_DONE, err);
 	if (!write_is_refusal(err))
 		return -1;
 	write->result = (struct store_result){.ok = false, .err = *err};
@@ -87,7 +97,7 @@ static int fill_group(struct store *store, struct write_list *waiting, struct wr
 {
 	uint64_t end = io_boot_ms() + GROUP_MS;
 
-	if (db_exec(&store->writer, "BEGIN IMMEDIATE", err) < 0) {
+	if (say(store, SQL_GROUP_BEGIN, err) < 0) {
 		list_add(group, list_take_first(waiting));
 		return -1;
 	}
@@ -98,7 +108,7 @@ static int fill_group(struct store *store, struct write_list *waiting, struct wr
 		if (apply_in_group(store, write, err) < 0)
 			return -1;
 	} while (waiting->first != NULL && io_boot_ms() < end);
-	return db_exec(&store->writer, "COMMIT", err);
+	return say(store, SQL_GROUP_COMMIT, err);
 }
 
 /* Moves writes from waiting to group, committed or failed. True when they are on disk. */

@@ -301,6 +301,9 @@ static bool may_begin(const struct job *job, enum run_step step)
 
 static void begin_step(struct job *job, enum run_step step)
 {
+	struct tasks *tasks = job->tasks;
+	bool has_started = job->run->step <= RUN_STEP_PROVISION && step > RUN_STEP_PROVISION;
+
 	job->run->step = step;
 	job->attempts = 1;
 	if (step > RUN_STEP_WAIT)
@@ -315,6 +318,8 @@ static void begin_step(struct job *job, enum run_step step)
 	} else {
 		job_commit(job, run_step);
 	}
+	if (has_started) /* it is nobody's turn before this one has what it waits for */
+		tasks_serve(tasks);
 }
 
 /* Steps of a repository are none for runs that have none: nothing is written about them. */
@@ -461,6 +466,7 @@ void job_begin(struct job *job)
 
 	must(run_apply(job->run->state, RUN_EVENT_START, &job->run->state, &err) == 0);
 	job->is_started = true;
+	job->begun_ms = io_boot_ms();
 	job->run->started_ms = io_real_ms();
 	on_started_note(job);
 	watch_clock(job, job->run->timeout_ms);

@@ -41,6 +41,7 @@ struct job {
 	unsigned depth;       /* runs above it */
 	unsigned pending;     /* answers that will come */
 	bool is_started;      /* it left the queue */
+	uint64_t begun_ms;    /* then, on the boot clock; 0: under a daemon before */
 	bool is_over;         /* nothing follows */
 	bool is_resumed;      /* more than one sandbox may have been made for it */
 	bool has_made;        /* sandboxes besides its own */
@@ -220,6 +221,8 @@ struct store *job_store(const struct job *job);
 /* Running or queued; NULL: neither. */
 struct job *tasks_find_job(const struct tasks *tasks, const char *run);
 void tasks_job_over(struct job *job);
+/* Begins those of the queue for whom there is room. */
+void tasks_serve(struct tasks *tasks);
 /* Answers once what is noted of the run is stored. ERR_NOT_FOUND. */
 void tasks_say(struct tasks *tasks, const char *run, tasks_on_done on_done, void *ctx);
 
@@ -236,6 +239,7 @@ struct tasks {
 	struct outside *outside;  /* outside.c */
 	size_t account_count;
 	struct loop_timer reload;
+	struct loop_timer again;  /* the queue is looked at */
 	struct loop_timer sweep;  /* resume.h */
 	struct keeping *keepings; /* keep.h: those with a thread */
 };

@@ -106,6 +106,21 @@ static bool is_sooner(const struct tasks *tasks, const struct job *a, const stru
 	return a_wraps != b_wraps ? b_wraps : order < 0;
 }
 
+/* Making a sandbox takes processors, not patience: a hundred at once come late all together, and
+ * whoever asks after them is served before. So only some are begun at a time, in the order of the
+ * queue. One that takes long is in nobody's way. */
+enum { STARTING_MOST = 16, STARTING_MS = 2000 };
+
+static bool has_many_starting(const struct tasks *tasks)
+{
+	uint64_t now = io_boot_ms();
+	size_t count = 0;
+
+	for (const struct job *job = tasks->jobs; job; job = job->next)
+		count += job->run->step <= RUN_STEP_PROVISION && now < job->begun_ms + STARTING_MS;
+	return count >= STARTING_MOST;
+}
+
 static struct job *pick(const struct tasks *tasks)
 {
 	struct job *best = NULL;
@@ -120,11 +135,24 @@ static struct job *pick(const struct tasks *tasks)
 	return best;
 }
 
-static void serve_queue(struct tasks *tasks)
+static void on_again(struct loop_timer *timer, void *ctx)
+{
+	tasks_serve(ctx);
+}
+
+void tasks_serve(struct tasks *tasks)
 {
 	struct job *job;
 
-	while (!tasks->is_shut && tasks->queue && (job = pick(tasks))) {
+	while (!tasks->is_shut && tasks->queue) {
+		if (has_many_starting(tasks)) {
+			loop_timer_in(tasks->config.loop, &tasks->again, STARTING_MS, on_again,
+			              tasks);
+			return;
+		}
+		job = pick(tasks);
+		if (!job)
+			return;
 		unlink_job(&tasks->queue, job);
 		tasks->queued--;
 		link_job(&tasks->jobs, job);
@@ -139,7 +167,7 @@ static void enqueue(struct tasks *tasks, struct job *job)
 {
 	link_job(&tasks->queue, job);
 	tasks->queued++;
-	serve_queue(tasks);
+	tasks_serve(tasks);
 }
 
 static void tell_waiters(struct job *job)
@@ -169,7 +197,7 @@ void tasks_job_over(struct job *job)
 	if (job->run->keeps)
 		resume_sweep(tasks);
 	tell_waiters(job);
-	serve_queue(tasks);
+	tasks_serve(tasks);
 }
 
 /* --- from outside --- */
@@ -447,7 +475,7 @@ int tasks_start(struct tasks *tasks, struct err *err)
 		return -1;
 	/* What was revoked, or ended above, when nobody was there to see to it. */
 	tasks_recheck(tasks);
-	serve_queue(tasks);
+	tasks_serve(tasks);
 	resume_sweep(tasks);
 	return 0;
 }
@@ -472,6 +500,7 @@ void tasks_shut(struct tasks *tasks)
 	shut_all(tasks->queue);
 	tasks->is_shut = true;
 	loop_timer_stop(&tasks->reload);
+	loop_timer_stop(&tasks->again);
 }
 
 static void free_all(struct job *list)

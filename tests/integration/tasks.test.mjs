@@ -512,3 +512,33 @@ describe('kill -9 of the daemon', () => {
 		}
 	});
 });
+
+describe('many tasks at once', () => {
+	const cloche = withDaemon({ before, after }, { config: '[sandboxes.default]\npool = 2\n[server]\nlisten = "none"\n[tasks]\nteam_concurrency = 100\nconcurrency = 100\n' });
+	const [MANY, AT_ONCE, YOUNG_MS] = [40, 16, 1900]; // STARTING_MOST and STARTING_MS in src/task/tasks.c, less what clocks round
+
+	test('begin in the order they came, some at a time', async () => {
+		const all = await Promise.all(Array.from({ length: MANY }, () => run(cloche, 'true', {})));
+		for (const { id } of all) {
+			let task;
+			await until(async () => (task = (await cloche.get('GET', `/tasks/${id}`)).task).completedAt, 'it ends', 120000);
+			assert.equal(task.endReason, 'finished');
+		}
+		const items = [];
+		for (let cursor = '0'; cursor; ) {
+			const page = await cloche.get('GET', `/events?limit=1000&cursor=${cursor}`);
+			items.push(...page.items);
+			cursor = page.nextCursor;
+		}
+		const order = (kind) => items.filter((event) => event.kind === kind).map((event) => event.data.run);
+		assert.deepEqual(order('task.started'), order('task.created'));
+		// by the time it happened: a commit may come later than that of others
+		const timeOf = (isOne) => new Map(items.filter(isOne).map((event) => [event.data.run, Date.parse(event.time)]));
+		const started = timeOf(({ kind }) => kind === 'task.started');
+		const made = timeOf(({ kind, data }) => kind === 'task.step' && data.step === 'provision' && data.status === 'completed');
+		for (const at of started.values()) {
+			const young = [...started].filter(([id, since]) => since <= at && since > at - YOUNG_MS && !(made.get(id) <= at));
+			assert.ok(young.length <= AT_ONCE, `${young.length} at once`);
+		}
+	});
+});
