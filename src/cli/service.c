@@ -117,7 +117,7 @@ static void print_list(const char *name, const json_t *list)
 	json_t *item;
 
 	json_array_foreach (list, index, item)
-		output_fact(index == 0 ? name : "", "%s", json_string_value(item));
+		output_fact(name, "%s", json_string_value(item));
 }
 
 static void print_meter(const json_t *meter)
@@ -143,9 +143,9 @@ static void print_service(const struct cli *cli, const json_t *service)
 	output_fact("origin", "%s", client_str(service, "origin"));
 	output_fact("secret", "%s", client_str(service, "secret"));
 	output_fact("placeholder", "%s", client_str(service, "placeholder"));
-	print_list("headers", json_object_get(service, "headers"));
-	print_list("methods", json_object_get(service, "methods"));
-	print_list("paths", json_object_get(service, "paths"));
+	print_list("header", json_object_get(service, "headers"));
+	print_list("method", json_object_get(service, "methods"));
+	print_list("path", json_object_get(service, "paths"));
 	str_format_bytes(text, sizeof(text), client_u64(service, "responseBytes"));
 	output_fact("answer", "%s at most", text);
 	str_format_ms(text, sizeof(text), client_u64(service, "timeoutMs"));

@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -21,6 +23,15 @@ enum { COPY_BYTES = 128 * 1024, FLUSH_BYTES = 32 * 1024, RECORD_BYTES = 64 * 102
 
 static uint8_t copy_bytes[COPY_BYTES];
 
+/* Whoever may read files of a sandbox is not for that reason told what its processes were given:
+ * their variables, arguments and memory are files there. */
+static bool is_of_processes(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
+}
+
 int inside_read(const struct inside_args *args, struct err *err)
 {
 	auto_close int fd = open(args->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -30,6 +41,9 @@ int inside_read(const struct inside_args *args, struct err *err)
 		return inside_err(err, errno, "%s", args->path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, ERR_INVALID, "%s is not a regular file", args->path);
+	if (is_of_processes(fd))
+		return err_set(err, ERR_FORBIDDEN,
+		               "%s tells about processes: read it with a command", args->path);
 	if (args->offset != UINT64_MAX && args->offset > INT64_MAX)
 		return err_set(err, ERR_INVALID, "offset is too large");
 	if (args->offset != UINT64_MAX && lseek(fd, (off_t)args->offset, SEEK_SET) < 0)

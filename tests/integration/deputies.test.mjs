@@ -108,6 +108,26 @@ describe('rights that are somebody else’s', () => {
 		assert.equal((await who.alice('POST', `/sessions/${id}/end`, {})).status, 200);
 	});
 
+	test('who may read files is not told what processes were given', async () => {
+		const { id } = (await who.alice('POST', '/sandboxes', { visibility: 'team' })).body;
+		const reader = await who.bob.narrow('sandboxes:read');
+		const { body } = await who.alice('POST', `/sandboxes/${id}/execs`, { shell: 'sleep 100', background: true, env: { API_TOKEN: 'canary-of-alice' } });
+		assert.ok(body.id);
+		let seen = 0;
+		for (const one of (await reader('GET', `/sandboxes/${id}/files/list?path=/proc`)).body.items.filter(({ name }) => /^\d+$/.test(name)))
+			for (const path of [`/proc/${one.name}/environ`, `/proc/${one.name}/cmdline`, `/proc/self/root/proc/${one.name}/environ`]) {
+				const answer = await reader('GET', `/sandboxes/${id}/files?path=${path}`);
+				assert.ok([403, 404].includes(answer.status), `${path}: ${answer.status}`);
+				assert.ok(!String(answer.bytes).includes('canary'));
+				seen += /tells about processes/.test(answer.body.detail);
+			}
+		assert.ok(seen > 0);
+		const packed = await reader('GET', `/sandboxes/${id}/archive?path=/proc/${body.pid ?? 4}`);
+		assert.ok(!String(packed.bytes).includes('canary'));
+		assert.equal((await reader('GET', `/sandboxes/${id}/files?path=/etc/passwd`)).status, 200);
+		await who.alice('DELETE', `/sandboxes/${id}?force=true`);
+	});
+
 	test('webhooks of somebody who left the team are told nothing any more', async () => {
 		const got = [];
 		const server = http.createServer(async (request, response) => {
