@@ -1,5 +1,6 @@
 // Webhooks: signed, repeated, in order, once by id, and nowhere they must not go.
 import assert from 'node:assert/strict';
+import dgram from 'node:dgram';
 import http from 'node:http';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
@@ -189,6 +190,48 @@ describe('addresses of this machine and its neighbours', () => {
 		}
 		assert.equal(receiver.got.length, 0);
 		receiver.close();
+	});
+});
+
+/** A name server on loopback: every name is at one address, which nobody dials. */
+async function nameServer() {
+	const socket = dgram.createSocket('udp4');
+	socket.on('message', (query, from) => {
+		const end = query.indexOf(0, 12) + 5; // name, type and class of the question
+		const isA = query.readUInt16BE(end - 4) === 1;
+		const answer = Buffer.concat([query.subarray(0, end), isA ? Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 93, 184, 216, 34]) : Buffer.alloc(0)]);
+		answer.writeUInt16BE(0x8180, 2);
+		[1, Number(isA), 0, 0].forEach((count, n) => answer.writeUInt16BE(count, 4 + 2 * n));
+		socket.send(answer, from.port, from.address);
+	});
+	socket.bind(0, '127.0.0.1').unref();
+	await once(socket, 'listening');
+	return socket;
+}
+
+describe('what waits for a person', () => {
+	test('is told, and so is the answer, by a receiver that is down at first', async () => {
+		const names = await nameServer();
+		const cloche = await Daemon.start({ config: `${CONFIG}[network]\nresolvers = ["127.0.0.1:${names.address().port}"]\n` });
+		const receiver = await Receiver.open((one) => (one.n < 3 ? 503 : 200));
+		try {
+			const hook = await add(cloche, receiver.url, ['approval.*']);
+			await cloche.get('POST', '/environments', { name: 'asking', mode: 'ask', allowedDomains: ['example.test'] });
+			const box = await cloche.create({ network: 'asking' });
+			await cloche.get('POST', `/sandboxes/${box.id}/execs`, { shell: 'curl -sm 60 http://other.test/', background: true });
+			const question = await until(async () => (await cloche.get('GET', '/approvals')).items.find((one) => one.host === 'other.test'), 'a question waits', 30000);
+			await cloche.get('POST', `/approvals/${question.id}`, { verdict: 'deny' });
+			const told = () => new Map(receiver.got.map((one) => [one.headers['webhook-id'], one.data.type]));
+			await until(async () => (await deliveries(cloche, hook.id, '?state=delivered')).length >= 2, 'both are delivered', 30000);
+			assert.deepEqual([...told().values()].slice(0, 2), ['approval.asked', 'approval.answered'], 'one id each, in order, however often it was sent');
+			assert.equal(receiver.got.filter((one) => one.headers['webhook-id'] === receiver.got[0].headers['webhook-id']).length, 4);
+			assert.ok(receiver.got.every((one) => verify(hook.secret, one.headers, one.body)));
+			await cloche.stop();
+		} finally {
+			names.close();
+			receiver.close();
+			await cloche.discard();
+		}
 	});
 });
 
