@@ -53,6 +53,11 @@ const listen = () =>
 		request.on('error', reject);
 	});
 const weight = () => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${daemon.daemonProcess().pid}/status`, 'utf8'))[1]) / 1024;
+/** Processor time of the daemon, in milliseconds (a tick is ten). */
+const worked = () => {
+	const [, user, system] = /\) \S(?: \S+){10} (\d+) (\d+)/.exec(fs.readFileSync(`/proc/${daemon.daemonProcess().pid}/stat`, 'utf8'));
+	return (Number(user) + Number(system)) * 10;
+};
 const run = () => ask('POST', '/tasks/run', { instruction: 'true' }, { prefer: 'wait=60' });
 const isGood = ({ task }) => task?.endReason === 'finished';
 
@@ -88,13 +93,14 @@ try {
 
 	const all = [];
 	let lost = 0;
+	const before = worked();
 	const began = performance.now();
 	const end = began + seconds * 1000;
 	const loop = async (more) => {
 		while (more()) if (!isGood(await timed(all, run))) lost++;
 	};
 	await Promise.all(Array.from({ length: flight }, () => loop(() => performance.now() < end)));
-	console.log(`${flight} in flight for ${seconds} s   ${(all.length / ((performance.now() - began) / 1000)).toFixed(0)} tasks a second, ${lost} lost   ${ms(all)}`);
+	console.log(`${flight} in flight for ${seconds} s   ${(all.length / ((performance.now() - began) / 1000)).toFixed(0)} tasks a second, ${lost} lost   ${ms(all)}, daemon ${((worked() - before) / all.length).toFixed(1)} ms of processor time each`);
 
 	await Promise.all(Array.from({ length: 32 }, () => loop(() => all.length < finished)));
 	const many = await looks();
