@@ -17,7 +17,11 @@
 #include "task/resume.h"
 #include "task/turns.h"
 
-enum { RETRY_MS = 200, RETRY_MOST_MS = 30 * 1000 };
+enum {
+	RETRY_MS = 200,
+	RETRY_MOST_MS = 30 * 1000,
+	NOTE_MS = 500, /* for why it ends to be on disk; then it ends all the same */
+};
 
 static void begin_step(struct job *job, enum run_step step);
 
@@ -507,6 +511,39 @@ void job_resume(struct job *job)
 
 /* --- the end --- */
 
+static void end_agent(struct job *job)
+{
+	bool is_still = job->is_frozen; /* it cannot end its turn, then */
+
+	loop_timer_stop(&job->kill_timer);
+	if (job->run->step != RUN_STEP_WAIT)
+		return;
+	freeze_end(job);
+	if (job->run->end != RUN_END_STOPPED || is_still || !drive_stop(job))
+		watch_kill(job);
+}
+
+static void on_note_late(struct loop_timer *timer, void *ctx)
+{
+	struct job *job = ctx;
+
+	if (job->then == end_agent)
+		job->then = NULL;
+	end_agent(job);
+}
+
+/* First why, then the end: after a crash between them nobody would know who killed the agent. */
+static void end_noted(struct job *job)
+{
+	if (job->then) {
+		job_commit(job, NULL);
+		end_agent(job);
+		return;
+	}
+	loop_timer_in(job->tasks->config.loop, &job->kill_timer, NOTE_MS, on_note_late, job);
+	job_commit(job, end_agent);
+}
+
 void job_wait_over(struct job *job)
 {
 	const struct tasks_config *config = &job->tasks->config;
@@ -514,7 +551,9 @@ void job_wait_over(struct job *job)
 	if (config->settle)
 		config->settle(job->run->id.text, config->ctx);
 	watch_end(job);
-	freeze_end(job); /* what follows works inside */
+	if (job->then == end_agent)
+		job->then = NULL; /* it ended by itself */
+	freeze_end(job);          /* what follows works inside */
 	job_step_done(job, "completed", NULL);
 }
 
@@ -548,12 +587,7 @@ void job_end(struct job *job, enum run_end end, const char *detail)
 	if (!job->is_started) {
 		end_queued(job);
 	} else if (job->run->step == RUN_STEP_WAIT) {
-		bool is_still = job->is_frozen; /* it cannot end its turn, then */
-
-		job_commit(job, NULL);
-		freeze_end(job);
-		if (end != RUN_END_STOPPED || is_still || !drive_stop(job))
-			watch_kill(job);
+		end_noted(job);
 	} else if (job->run->step < RUN_STEP_WAIT) {
 		/* The step is given up: what it makes too late is removed when it comes. */
 		job->then = NULL;
