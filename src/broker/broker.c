@@ -148,7 +148,10 @@ static int start_zygotes(struct broker *broker, struct roles *roles, struct err 
 	                   .outlives = true,
 	                   .warm = keeper_warm,
 	                   .run = run_keeper},
-		.tasks = {.name = "cloche:tasks", .run = tasks_run, .ctx = &broker->site},
+		.tasks = {.name = "cloche:tasks",
+	                  .warm = tasks_warm,
+	                  .run = tasks_run,
+	                  .ctx = &broker->site},
 	};
 	roles->tasks.keep = roles->task_fds;
 	roles->tasks.keep_count = ARRAY_LEN(roles->task_fds);

@@ -28,6 +28,7 @@
 
 enum {
 	REAP_KILL_MS = 5000,
+	REAP_INIT_MS = 1000,
 	REAP_PATIENCE = 50,
 	REAP_REMOVE_TRIES = 2000,
 	REAP_REMOVE_PAUSE_MS = 1,
@@ -45,37 +46,47 @@ static bool wait_pidfd(int pidfd, int timeout_ms)
 	return r > 0;
 }
 
-/* The keeper, as a pidfd that is surely it; -ESRCH when it is gone. */
-static int open_keeper(int box_fd)
+/* The keeper or init, as a pidfd that is surely it; -ESRCH when it is gone. */
+static int open_process(int box_fd, const char *name)
 {
-	struct box_process keeper;
+	struct box_process process;
 	char boot[37];
-	if (box_read_process(box_fd, "keeper", &keeper) < 0 || proc_boot_id(boot) < 0 ||
-	    !str_eq(boot, keeper.boot))
+	if (box_read_process(box_fd, name, &process) < 0 || proc_boot_id(boot) < 0 ||
+	    !str_eq(boot, process.boot))
 		return -ESRCH;
-	auto_close int pidfd = proc_pidfd_open(keeper.pid);
+	auto_close int pidfd = proc_pidfd_open(process.pid);
 	if (pidfd < 0)
 		return -ESRCH;
 	/* Looked at after the pidfd exists: the number cannot have been reused in between. */
-	if (!proc_is_alive(keeper.pid, keeper.start_time))
+	if (!proc_is_alive(process.pid, process.start_time))
 		return -ESRCH;
 	return take_fd(&pidfd);
 }
 
+/* Init ends with its keeper, and only after everything inside: where it is known, waiting for it is
+ * cheaper than to look again and again whether the groups are empty. */
 static int kill_keeper(int box_fd)
 {
-	auto_close int pidfd = open_keeper(box_fd);
-	if (pidfd < 0)
-		return 0;
-	if (sys_pidfd_send_signal(pidfd, SIGKILL) < 0 && errno != ESRCH)
+	auto_close int pidfd = open_process(box_fd, "keeper");
+	auto_close int init = open_process(box_fd, "init");
+	if (pidfd >= 0 && sys_pidfd_send_signal(pidfd, SIGKILL) < 0 && errno != ESRCH)
 		return -errno;
-	return wait_pidfd(pidfd, REAP_KILL_MS) ? 0 : -ETIMEDOUT;
+	if (pidfd >= 0 && !wait_pidfd(pidfd, REAP_KILL_MS))
+		return -ETIMEDOUT;
+	if (init >= 0)
+		(void)wait_pidfd(init, REAP_INIT_MS); /* else it is looked for in its group */
+	return 0;
 }
 
-/* The processes are gone; what they had on the disk image is charged to the group. */
-static int remove_image(int box_fd)
+/* The processes are gone; what they had on the disk image and said is charged to the group. */
+static int remove_charged(int box_fd)
 {
-	return box_fd >= 0 && unlinkat(box_fd, "disk.img", 0) < 0 && errno != ENOENT ? -errno : 0;
+	if (box_fd < 0)
+		return 0;
+	if (unlinkat(box_fd, "disk.img", 0) < 0 && errno != ENOENT)
+		return -errno;
+	auto_close int out = path_open_plain(box_fd, "out", O_RDONLY | O_DIRECTORY, 0);
+	return out < 0 ? 0 : path_remove_below(out);
 }
 
 static int remove_cgroup(const struct site *site, const char *id, int box_fd, bool keep_files)
@@ -89,9 +100,9 @@ static int remove_cgroup(const struct site *site, const char *id, int box_fd, bo
 		int killed = i == REAP_PATIENCE ? cgroup_kill(&site->cgroups, id, REAP_KILL_MS) : 0;
 		r = killed < 0 ? killed : cgroup_vacate(&site->cgroups, id);
 		if (r == 0 && !keep_files)
-			r = remove_image(box_fd);
+			r = remove_charged(box_fd);
 		if (r == 0)
-			r = cgroup_remove(&site->cgroups, id);
+			r = cgroup_remove_memory(&site->cgroups, id);
 		if (r == -EBUSY)
 			(void)poll(NULL, 0, REAP_REMOVE_PAUSE_MS); /* not a loop: waiting is fine */
 	}
@@ -197,7 +208,7 @@ static int collect(const char *id, void *ctx)
 	struct stopping *item = &list->items[list->count];
 	if (!str_copy(item->id, sizeof(item->id), id))
 		return 0;
-	item->pidfd = open_keeper(box);
+	item->pidfd = open_process(box, "keeper");
 	list->count++;
 	return 0;
 }

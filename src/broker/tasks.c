@@ -20,6 +20,7 @@
 #include "broker/run.h"
 #include "broker/worker.h"
 #include "os/path.h"
+#include "os/proc.h"
 
 enum { TASK_USAGE_MS = 120 * 1000, TASK_GRACE_MS = 5000 };
 
@@ -129,6 +130,12 @@ static const struct {
 	{WIRE_OP_HOST_IMAGE, task_host_image},
 	{WIRE_OP_RUN, run_command},
 };
+
+void tasks_warm(void)
+{
+	char boot[37];
+	(void)!proc_boot_id(boot); /* remembered; whoever needs it says when it fails */
+}
 
 int tasks_run(struct wire_msg *msg, void *ctx)
 {

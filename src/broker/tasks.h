@@ -14,5 +14,7 @@ enum {
 	TASK_FD_FIRST, /* the message's own */
 };
 
+/* In the zygote: what is the same for all. */
+void tasks_warm(void);
 /* A zygote_fn; ctx is the struct site. */
 int tasks_run(struct wire_msg *msg, void *ctx);

@@ -15,11 +15,13 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "os/caps.h"
 #include "os/mount.h"
 #include "os/ns.h"
+#include "os/proc.h"
 #include "os/seccomp.h"
 
 enum { AGENT_ID = 1000, OWN_NICE = -15, HIGH_FD = 64 };
@@ -142,13 +144,11 @@ int isolate_init(const struct slot *slot, int keep_fd, struct err *err)
 	return r < 0 ? err_sys(err, -r, "drop privileges") : 0;
 }
 
-/* An empty read-only tmpfs as root: a keeper that is taken over finds no file at all. */
+/* An empty read-only tmpfs as root, in a mount namespace of one's own. */
 static int empty_root(void)
 {
 	auto_close int root = -1;
-	int r = ns_unshare(CLONE_NEWNS);
-	if (r >= 0)
-		r = mount_make_private();
+	int r = mount_make_private();
 	auto_close int tmpfs = -1;
 	if (r >= 0)
 		r = mount_new("tmpfs", "cloche", "size=0,nr_inodes=1,mode=555",
@@ -163,6 +163,68 @@ static int empty_root(void)
 	return root < 0 ? -errno : mount_pivot(root);
 }
 
+/* Namespaces without anything in them, of the zygote and inherited by fork. Keepers mount nothing,
+ * have no name and use no System V object (their filter knows none of these calls), so they can
+ * share them: to enter one costs nothing, to make one is a good part of a keeper. */
+static struct {
+	int type;
+	const char *name;
+	int fd;
+} nowhere[] = {{CLONE_NEWNS, "mnt", -1}, {CLONE_NEWIPC, "ipc", -1}, {CLONE_NEWUTS, "uts", -1}};
+
+/* Stays until it is killed: by then the namespaces are opened. */
+static NORETURN void hold_nowhere(pid_t parent, int pipe)
+{
+	char failed = empty_root() < 0;
+	if (proc_die_with(parent) < 0 || write(pipe, &failed, 1) != 1)
+		_exit(1);
+	for (;;)
+		(void)pause();
+}
+
+void isolate_warm(void)
+{
+	int fds[2];
+	char failed = 1;
+	pid_t parent = getpid();
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return;
+	pid_t pid = ns_clone(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS, -1, NULL);
+	if (pid == 0)
+		hold_nowhere(parent, fds[1]);
+	(void)close(fds[1]);
+	/* Where it fails each keeper makes its own. */
+	bool is_there = pid > 0 && read(fds[0], &failed, 1) == 1 && failed == 0;
+	(void)close(fds[0]);
+	for (size_t i = 0; is_there && i < ARRAY_LEN(nowhere); i++)
+		nowhere[i].fd = MAX(ns_open(pid, nowhere[i].name), -1);
+	if (pid > 0 && kill(pid, SIGKILL) == 0)
+		(void)waitpid(pid, NULL, 0);
+}
+
+/* Into those of the types, or into new ones. */
+static int go_nowhere(int types)
+{
+	int made = 0, r = 0;
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(nowhere); i++) {
+		if (!(types & nowhere[i].type))
+			continue;
+		if (nowhere[i].fd >= 0)
+			r = ns_enter(nowhere[i].fd, nowhere[i].type);
+		else
+			made |= nowhere[i].type;
+		fd_closep(&nowhere[i].fd);
+	}
+	if (r >= 0 && made != 0)
+		r = ns_unshare(made);
+	return r >= 0 && made & CLONE_NEWNS ? empty_root() : r;
+}
+
+int isolate_leave_names(void)
+{
+	return go_nowhere(CLONE_NEWIPC | CLONE_NEWUTS);
+}
+
 static int wall_off(const struct landlock_rule *rules, size_t count)
 {
 	if (landlock_abi() <= 0)
@@ -174,7 +236,8 @@ static int wall_off(const struct landlock_rule *rules, size_t count)
 int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, size_t count,
                    struct err *err)
 {
-	int r = empty_root();
+	/* A keeper that is taken over finds no file at all. */
+	int r = go_nowhere(CLONE_NEWNS);
 	if (r < 0)
 		return err_sys(err, -r, "empty the keeper's root");
 	r = caps_no_new_privs();

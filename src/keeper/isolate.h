@@ -29,6 +29,10 @@ int isolate_exec_init(const int fds[ISOLATE_FDS_ - ISOLATE_FD_CONTROL], struct e
 /* In init and in its spawner, after rootfs_enter: enters the user namespace (ISOLATE_FD_USERNS),
  * sheds what it does not need, and every fd but 0 to 4 and `keep_fd`. */
 int isolate_init(const struct slot *slot, int keep_fd, struct err *err) NODISCARD;
+/* In the zygote: namespaces with nothing in them, which its keepers share. */
+void isolate_warm(void);
+/* In the keeper, once init is born: no host name, no System V object of anybody. */
+int isolate_leave_names(void) NODISCARD;
 /* In the keeper, when it has left the network and the sandbox gets its root: empty root, own uid,
  * no capability, Landlock with these rules (they name what the open folders may be used for:
  * without them ".." would lead from each to the host), seccomp. */

@@ -19,10 +19,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "keeper/guest.h"
+#include "keeper/isolate.h"
 #include "keeper/network.h"
 #include "keeper/port.h"
 #include "keeper/procdev.h"
 #include "keeper/state.h"
+#include "os/proc.h"
 
 enum {
 	SAMPLE_FIRST_MS = 250,
@@ -43,6 +45,9 @@ void keeper_warm(void)
 {
 	if (cgroup_detect(&warm_layout) < 0)
 		warm_layout = (struct cgroup_layout){0};
+	char boot[37];
+	(void)!proc_boot_id(boot); /* remembered; whoever needs it says when it fails */
+	isolate_warm();
 	uplink_warm();
 	procdev_warm();
 	is_warm = true;

@@ -349,7 +349,7 @@ static int step_leave(struct launch *launch, struct err *err)
 {
 	int r = uplink_leave();
 	if (r >= 0)
-		r = ns_unshare(CLONE_NEWIPC | CLONE_NEWUTS);
+		r = isolate_leave_names();
 	return r < 0 ? err_sys(err, -r, "leave the network") : 0;
 }
 

@@ -135,12 +135,12 @@ static int make_upper(int disk_fd)
 	return 0;
 }
 
-/* Only bytes that are there are copied into an image, and zeros are none. */
+/* Bytes that take up room in an image without being copied with it; mke2fs leaves zeros out. */
 static int write_spare(int disk_fd)
 {
 	uint8_t bytes[SPARE_BYTES / SPARE_FILES];
 	char name[16];
-	memset(bytes, 0xff, sizeof(bytes));
+	memset(bytes, DISK_VOID_BYTE, sizeof(bytes));
 	for (int i = 0; i < SPARE_FILES; i++) {
 		spare_name(name, i);
 		auto_close int fd =

@@ -52,11 +52,15 @@ static int limit_bounding(uint64_t keep)
 {
 	/* Asks the kernel for each number: a newer one has capabilities we know no name for. */
 	for (int cap = 0; cap < 64; cap++) {
+		if (keep & CAPS_BIT(cap) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+			continue;
+		int failed = errno;
+		/* Without the right to drop it is enough that there is nothing to drop. */
 		int is_set = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
 		if (is_set < 0)
 			break;
-		if (is_set && !(keep & CAPS_BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return -errno;
+		if (is_set)
+			return -failed;
 	}
 	return 0;
 }

@@ -140,10 +140,18 @@ static int open_dir(int at, const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* <base>/cloche, made ready for children. */
-static int make_folder(const struct cgroup_ops *ops, const char *base)
+/* On v1 only memory has something to hand on. */
+static int enable_folder(const struct cgroup_layout *layout, size_t hierarchy, int dir)
 {
-	auto_close int base_fd = open_dir(AT_FDCWD, base);
+	return layout->version == 2 || hierarchy == CGROUP_MEMORY
+	               ? ops_of(layout->version)->enable(dir)
+	               : 0;
+}
+
+/* <base>/cloche, made ready for children. */
+static int make_folder(const struct cgroup_layout *layout, size_t hierarchy)
+{
+	auto_close int base_fd = open_dir(AT_FDCWD, layout->base[hierarchy]);
 
 	if (base_fd < 0)
 		return base_fd;
@@ -152,23 +160,21 @@ static int make_folder(const struct cgroup_ops *ops, const char *base)
 		return folder;
 	/* Above cloche/ it is the administrator's tree: v1 needs nothing there, and on v2
 	 * cgroup_enter_leaf has handed the controllers on. */
-	int r = ops->enable(folder);
+	int r = enable_folder(layout, hierarchy, folder);
 	return r < 0 ? r : take_fd(&folder);
 }
 
 static int make_parts(const struct cgroup_layout *layout, size_t hierarchy, const char *name,
                       int *dir)
 {
-	const struct cgroup_ops *ops = ops_of(layout->version);
-	const char *base = layout->base[hierarchy];
-	auto_close int folder = make_folder(ops, base);
+	auto_close int folder = make_folder(layout, hierarchy);
 
 	if (folder < 0)
 		return folder;
 	dir[CGROUP_TOP] = path_dir(folder, name, 0755);
 	if (dir[CGROUP_TOP] < 0)
 		return dir[CGROUP_TOP];
-	int r = ops->enable(dir[CGROUP_TOP]);
+	int r = enable_folder(layout, hierarchy, dir[CGROUP_TOP]);
 	for (int part = CGROUP_OWN; r == 0 && part < CGROUP_PARTS_; part++) {
 		/* On v1 our own processes stay at the top: every folder less is time at each start
 		 * and end, and a group that counts memory holds a lot of it itself. */
@@ -509,13 +515,13 @@ static int remove_counted(int folder, const char *name)
 }
 
 /* Of one that runs nothing is removed, not even a part that is empty for the moment. On v1 keeper
- * and init are at the top. */
-static bool is_populated(int version, int folder, const char *name)
+ * and init are at the top. -errno: it cannot be asked. */
+static int is_populated(int version, int folder, const char *name)
 {
-	auto_close int top = open_dir(folder, name);
+	auto_close int top = folder < 0 ? folder : open_dir(folder, name);
 
 	if (top < 0)
-		return false;
+		return top;
 	return version == 2 ? cgroup_number(top, "cgroup.events", "populated") != 0
 	                    : !cgroup_is_empty(top);
 }
@@ -523,6 +529,7 @@ static bool is_populated(int version, int folder, const char *name)
 int cgroup_vacate(const struct cgroup_layout *layout, const char *name)
 {
 	int result = 0;
+	bool is_known = false; /* to run nothing; who is in one hierarchy is in all of them */
 
 	if (!is_folder_name(name) || strlen(name) >= NAME_BYTES)
 		return -EINVAL;
@@ -530,7 +537,8 @@ int cgroup_vacate(const struct cgroup_layout *layout, const char *name)
 	for (size_t i = cgroup_hierarchies(layout->version); i-- > 0;) {
 		auto_close int folder = open_folder(layout, i);
 		int r = MIN(folder, 0);
-		if (folder >= 0 && is_populated(layout->version, folder, name))
+		int found = is_known ? 0 : is_populated(layout->version, folder, name);
+		if (found > 0)
 			r = -EBUSY;
 		else if (folder >= 0 && i != CGROUP_MEMORY)
 			r = remove_parts(folder, name);
@@ -538,8 +546,17 @@ int cgroup_vacate(const struct cgroup_layout *layout, const char *name)
 			return r;
 		if (r < 0 && r != -ENOENT)
 			result = r;
+		is_known |= found == 0;
 	}
 	return result;
+}
+
+int cgroup_remove_memory(const struct cgroup_layout *layout, const char *name)
+{
+	auto_close int folder = open_folder(layout, CGROUP_MEMORY);
+	int r = folder < 0 ? folder : remove_counted(folder, name);
+
+	return r == -ENOENT ? 0 : r;
 }
 
 int cgroup_remove(const struct cgroup_layout *layout, const char *name)
@@ -547,9 +564,8 @@ int cgroup_remove(const struct cgroup_layout *layout, const char *name)
 	int result = cgroup_vacate(layout, name);
 	if (result == -EBUSY || result == -EINVAL || layout->version == 0)
 		return result;
-	auto_close int folder = open_folder(layout, CGROUP_MEMORY);
-	int r = folder < 0 ? folder : remove_counted(folder, name);
-	return r < 0 && r != -ENOENT ? r : result;
+	int r = cgroup_remove_memory(layout, name);
+	return r < 0 ? r : result;
 }
 
 static void close_dirp(DIR **dir)

@@ -95,9 +95,11 @@ int cgroup_freeze(const struct cgroup *cgroup, enum cgroup_part part, bool on,
  * on the processes (v1) or on cgroup.kill (v2). Never from inside the group. -ETIMEDOUT. The group
  * is of no use afterwards: on v1 it may no longer fork. */
 int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeout_ms) NODISCARD;
-/* The first half of cgroup_remove: all but what counts memory. Pages of files that go too are best
- * gone before the second half, which else has to look for them. */
+/* The halves of cgroup_remove: all but what counts memory, which says whether processes are inside,
+ * and then that. Pages of files that go too are best gone before the second half, which else has to
+ * look for them. */
 int cgroup_vacate(const struct cgroup_layout *layout, const char *name) NODISCARD;
+int cgroup_remove_memory(const struct cgroup_layout *layout, const char *name) NODISCARD;
 /* rmdir of all parts in all hierarchies; missing ones are fine. -EBUSY while processes are inside.
  */
 int cgroup_remove(const struct cgroup_layout *layout, const char *name) NODISCARD;

@@ -28,14 +28,18 @@ static int set_memory(int dir, uint64_t bytes)
 
 	if (dir < 0 || bytes == 0)
 		return 0;
-	/* memory + swap may never be below memory, so it is opened before and closed after. It is
-	 * absent where swap is not counted. */
-	r = cgroup_write(dir, "memory.memsw.limit_in_bytes", "-1");
-	if (r < 0)
-		return r;
-	if (bytes == UINT64_MAX)
-		return cgroup_write(dir, "memory.limit_in_bytes", "-1");
+	if (bytes == UINT64_MAX) {
+		r = cgroup_write(dir, "memory.memsw.limit_in_bytes", "-1");
+		return r < 0 ? r : cgroup_write(dir, "memory.limit_in_bytes", "-1");
+	}
 	r = cgroup_write_number(dir, "memory.limit_in_bytes", bytes);
+	/* Memory + swap may never be below memory: if it is in the way it is opened, and closed
+	 * after. It is absent where swap is not counted. */
+	if (r == -EINVAL) {
+		r = cgroup_write(dir, "memory.memsw.limit_in_bytes", "-1");
+		if (r == 0)
+			r = cgroup_write_number(dir, "memory.limit_in_bytes", bytes);
+	}
 	if (r < 0)
 		return r;
 	r = cgroup_write_number(dir, "memory.memsw.limit_in_bytes", bytes);
@@ -54,7 +58,10 @@ static int set_cpu(int dir, uint64_t milli)
 		return 0;
 	if (milli == UINT64_MAX)
 		return cgroup_write(dir, "cpu.cfs_quota_us", "-1");
-	int r = cgroup_write_number(dir, "cpu.cfs_period_us", CPU_PERIOD_US);
+	/* The kernel's own period is this one, and to write it costs as much as the quota. */
+	int r = cgroup_number(dir, "cpu.cfs_period_us", NULL) == CPU_PERIOD_US
+	                ? 0
+	                : cgroup_write_number(dir, "cpu.cfs_period_us", CPU_PERIOD_US);
 	if (r < 0)
 		return r;
 	uint64_t quota = milli * (CPU_PERIOD_US / 1000);

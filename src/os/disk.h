@@ -26,6 +26,10 @@ struct disk_spec {
 	int loop_template_fd; /* loop: from disk_loop_template; others ignore it */
 };
 
+/* A block of nothing but this byte in what `fill` makes is room that is taken, not content: it may
+ * read as zeros. */
+enum { DISK_VOID_BYTE = 0x5a };
+
 /* The ext4 image that loop disks of this size start from, kept in dir_fd and made by mke2fs the
  * first time (some 50 ms and the only program ever run: at the broker's start, never on a request).
  * `fill` makes what every disk starts with in an empty directory, from which it is copied; NULL:

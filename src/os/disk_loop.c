@@ -7,6 +7,7 @@
 #include <linux/loop.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,7 +23,8 @@ static const char image_name[] = "disk.img";
 static const char new_image_name[] = ".disk.img.new";
 
 /* The image is fd 3 of the program and what goes into it fd 4 (-1: nothing), so that no path of
- * ours is in its arguments. */
+ * ours is in its arguments. Neither copies of the superblock nor room to grow: an image is never
+ * larger than it was made, and each block in it is copied for every sandbox. */
 static int run_mke2fs(int image_fd, int tree_fd, uint64_t inodes)
 {
 	static const char *const programs[] = {"/sbin/mke2fs", "/usr/sbin/mke2fs"};
@@ -41,8 +43,10 @@ static int run_mke2fs(int image_fd, int tree_fd, uint64_t inodes)
 	                "0",
 	                "-N",
 	                count,
+	                "-O",
+	                "^resize_inode,sparse_super2",
 	                "-E",
-	                "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+	                "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=0",
 	                tree_fd < 0 ? "/proc/self/fd/3" : "-d",
 	                "/proc/self/fd/4",
 	                "/proc/self/fd/3",
@@ -70,7 +74,46 @@ static int run_mke2fs(int image_fd, int tree_fd, uint64_t inodes)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
-/* Data only: an empty image of gigabytes has a few hundred KiB of it. */
+static bool is_only(const uint8_t *bytes, size_t len, uint8_t byte)
+{
+	return bytes[0] == byte && memcmp(bytes, bytes + 1, len - 1) == 0;
+}
+
+/* Blocks that say nothing become holes: they have their place in the file system, and no sandbox
+ * has to copy them, nor to write them back when it ends. */
+static int punch_void(int fd, off_t start, off_t end)
+{
+	uint8_t block[BLOCK_BYTES];
+
+	for (off_t at = start; at < end; at += BLOCK_BYTES) {
+		ssize_t n = pread(fd, block, sizeof(block), at);
+		if (n != BLOCK_BYTES)
+			return n < 0 ? -errno : 0; /* not a whole one at the end */
+		if (!is_only(block, sizeof(block), 0) &&
+		    !is_only(block, sizeof(block), DISK_VOID_BYTE))
+			continue;
+		if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, BLOCK_BYTES) < 0)
+			return errno == EOPNOTSUPP ? 0 : -errno; /* then it is larger */
+	}
+	return 0;
+}
+
+static int make_sparse(int fd)
+{
+	off_t end = 0;
+
+	for (;;) {
+		off_t start = lseek(fd, end, SEEK_DATA);
+		if (start < 0)
+			return errno == ENXIO ? 0 : -errno;
+		end = lseek(fd, start, SEEK_HOLE);
+		int r = end < 0 ? -errno : punch_void(fd, start, end);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* Data only: an empty image of gigabytes has some ten blocks of it. */
 static int copy_sparse(int from, int to)
 {
 	struct stat st;
@@ -150,8 +193,10 @@ static int mount_image(int image_fd, int *ret_fd)
 	auto_close int loop = attach(image_fd, device, sizeof(device));
 	if (loop < 0)
 		return loop;
-	/* discard gives the blocks of removed files back to the host. */
-	return mount_new("ext4", device, "discard", MOUNT_NOSUID | MOUNT_NODEV, ret_fd);
+	/* discard gives the blocks of removed files back to the host. Tables of inodes nobody used
+	 * are not zeroed in the background: they are known to be empty. */
+	return mount_new("ext4", device, "discard,noinit_itable", MOUNT_NOSUID | MOUNT_NODEV,
+	                 ret_fd);
 }
 
 /* What the image starts with, in a folder that is gone again afterwards. */
@@ -195,6 +240,8 @@ static int make_template(int dir_fd, const char *name, const struct disk_spec *s
 		r = run_mke2fs(fd, tree, spec->inodes);
 		remove_tree(dir_fd, tree_name, &tree);
 	}
+	if (r == 0)
+		r = make_sparse(fd);
 	if (r == 0 && (fsync(fd) < 0 || renameat(dir_fd, own_name, dir_fd, name) < 0))
 		r = -errno;
 	if (r < 0)
@@ -209,7 +256,7 @@ int disk_loop_template(int dir_fd, uint64_t bytes, uint64_t inodes, int (*fill)(
 
 	/* More inodes than a file each in every block are none: a small disk has room for few. */
 	spec.inodes = MIN(inodes, MAX(bytes / BLOCK_BYTES, (uint64_t)LEAST_INODES));
-	(void)snprintf(name, sizeof(name), "%s-%llu-%llu.ext4", fill ? "filled" : "empty",
+	(void)snprintf(name, sizeof(name), "%s-%llu-%llu.ext4", fill ? "ready" : "empty",
 	               (unsigned long long)bytes,
 	               (unsigned long long)spec.inodes); /* cannot be too long */
 	int fd = path_open_plain(dir_fd, name, O_RDONLY, 0);

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +14,7 @@
 #include "os/syscalls.h"
 
 /* A map file takes one write of at most one page, and the kernel 340 lines. */
-enum { MAP_TEXT_BYTES = 4096, MAP_PATH_BYTES = 64 };
+enum { MAP_TEXT_BYTES = 4096, MAP_PATH_BYTES = 64, HOLDER_STACK_BYTES = 16 * 1024 };
 
 /* clone(2) for kernels or outer sandboxes that hide clone3. The raw argument order of the last two
  * differs between architectures, but both are unused here. */
@@ -100,27 +102,36 @@ int ns_write_maps(pid_t pid, const struct ns_map *uids, size_t uid_count, const 
 	return r;
 }
 
-static NORETURN void hold_namespace(pid_t parent)
+/* In the caller's memory, on a stack of its own: it changes nothing but that. */
+static int hold_namespace(void *ctx)
 {
-	if (proc_die_with(parent) < 0)
+	const pid_t *parent = ctx;
+
+	if (proc_die_with(*parent) < 0)
 		_exit(1);
 	for (;;)
 		pause();
 }
 
+/* Copying the caller's memory would be most of the price. No exit signal: the caller's loop must
+ * not see a child it never started. */
+static pid_t clone_holder(uint8_t *stack, size_t size, pid_t *parent)
+{
+	pid_t pid = clone(hold_namespace, stack + size, CLONE_NEWUSER | CLONE_VM, parent);
+
+	return pid < 0 ? -errno : pid;
+}
+
 int ns_user_create(const struct ns_map *uids, size_t uid_count, const struct ns_map *gids,
                    size_t gid_count, bool deny_setgroups, int *ret_fd)
 {
+	alignas(16) uint8_t stack[HOLDER_STACK_BYTES];
 	auto_close int fd = -1;
 	pid_t parent = getpid();
 
-	/* No exit signal: the caller's loop must not see a child it never started. */
-	pid_t pid = clone_any(CLONE_NEWUSER, 0, -1, NULL);
+	pid_t pid = clone_holder(stack, sizeof(stack), &parent);
 	if (pid < 0)
 		return pid;
-	if (pid == 0)
-		hold_namespace(parent);
-
 	int r = ns_write_maps(pid, uids, uid_count, gids, gid_count, deny_setgroups);
 	if (r == 0)
 		r = fd = ns_open(pid, "user");

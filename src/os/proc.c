@@ -19,16 +19,19 @@ enum { STAT_BYTES = 2048, UUID_LEN = 36 };
 
 int proc_boot_id(char out[37])
 {
+	static char known[UUID_LEN + 1]; /* as long as we run it does not change */
 	auto_free char *text = NULL;
 	size_t len;
-	int r = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &text, &len);
 
-	if (r < 0)
-		return r;
-	if (len < UUID_LEN)
-		return -EBADMSG;
-	memcpy(out, text, UUID_LEN);
-	out[UUID_LEN] = '\0';
+	if (!known[0]) {
+		int r = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &text, &len);
+		if (r < 0)
+			return r;
+		if (len < UUID_LEN)
+			return -EBADMSG;
+		memcpy(known, text, UUID_LEN);
+	}
+	memcpy(out, known, sizeof(known));
 	return 0;
 }
 
