@@ -130,21 +130,6 @@ static uint64_t parked_as(const struct wire_msg *msg)
 	return MIN(wire_u64(msg, FIELD_PARKED, 0), UINT64_C(2));
 }
 
-/* What goes with its command needs no disk that lasts, and an image for each is most of the price
- * of a short life. But files in memory have half of it at most: who is allowed more gets a disk. */
-static const char *choose_disk(const struct launching *launching)
-{
-	const struct wire_msg *msg = launching->msg;
-	const struct site *site = &launching->broker->site;
-	const char *backend = wire_str(msg, FIELD_DISK_BACKEND, "auto");
-	if (!str_eq(backend, "auto"))
-		return backend;
-	bool is_fleeting = site->disk_backend == DISK_LOOP && wire_u64(msg, FIELD_ONCE, 0) != 0 &&
-	                   wish_limit(&launching->limits, FIELD_DISK) <=
-	                           wish_limit(&launching->limits, FIELD_MEMORY);
-	return disk_name(is_fleeting ? DISK_TMPFS : site->disk_backend);
-}
-
 static void put_slot(const struct launching *launching, struct wire_out *out)
 {
 	const struct site *site = &launching->broker->site;
@@ -152,7 +137,9 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 	wire_put_str(out, FIELD_SANDBOX, launching->id);
 	wire_put_str(out, FIELD_CGROUP, launching->id);
 	wire_put_str(out, FIELD_HOSTNAME, wire_str(msg, FIELD_HOSTNAME, "cloche"));
-	wire_put_str(out, FIELD_DISK_BACKEND, choose_disk(launching));
+	const char *backend = wire_str(msg, FIELD_DISK_BACKEND, "auto");
+	wire_put_str(out, FIELD_DISK_BACKEND,
+	             str_eq(backend, "auto") ? disk_name(site->disk_backend) : backend);
 	wire_put_u64(out, FIELD_DEGRADED, wire_u64(msg, FIELD_DEGRADED, 0) != 0);
 	wire_put_u64(out, FIELD_PARKED, parked_as(msg));
 	wire_put_u64(out, FIELD_DEADLINE_MS, wire_u64(msg, FIELD_DEADLINE_MS, 0));

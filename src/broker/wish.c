@@ -41,14 +41,6 @@ int wish_limits(const struct wire_msg *msg, struct wish_limits *ret, struct err 
 	return 0;
 }
 
-uint64_t wish_limit(const struct wish_limits *limits, enum wire_field field)
-{
-	size_t i = 0;
-	while (i < WISH_LIMITS - 1 && limit_fields[i].field != field)
-		i++;
-	return limits->values[i];
-}
-
 void wish_put_limits(const struct wish_limits *limits, bool all, struct wire_out *out)
 {
 	for (size_t i = 0; i < WISH_LIMITS; i++)

@@ -31,7 +31,6 @@ struct wish_limits {
 
 /* ERR_INVALID for one out of range. What is not given has the usual value. */
 int wish_limits(const struct wire_msg *msg, struct wish_limits *ret, struct err *err) NODISCARD;
-uint64_t wish_limit(const struct wish_limits *limits, enum wire_field field);
 /* All of them, or those that were given. */
 void wish_put_limits(const struct wish_limits *limits, bool all, struct wire_out *out);
 /* ERR_INVALID. */

@@ -8,17 +8,6 @@ static bool is_same_text(const char *a, const char *b)
 	return str_eq(a ? a : "", b ? b : "");
 }
 
-bool fit_is_fleeting(const struct sandbox *made)
-{
-	return made->spec.is_fleeting && strings_has(&made->mechanisms, "disk=tmpfs");
-}
-
-/* The broker's rule for whom it gives a disk in memory. */
-static bool may_be_fleeting(const struct spec *wanted)
-{
-	return wanted->is_fleeting && wanted->limits.disk <= wanted->limits.memory;
-}
-
 /* What nobody can change afterwards. */
 static bool is_same_kind(const struct sandbox *made, const struct spec *wanted)
 {
@@ -27,7 +16,6 @@ static bool is_same_kind(const struct sandbox *made, const struct spec *wanted)
 	/* Whether something may be missing matters only where something is. */
 	return is_same_text(spec->runtime, wanted->runtime) &&
 	       is_same_text(spec->disk_backend, wanted->disk_backend) &&
-	       (!fit_is_fleeting(made) || may_be_fleeting(wanted)) &&
 	       (wanted->degraded || !made->is_degraded);
 }
 

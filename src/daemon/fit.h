@@ -13,8 +13,6 @@ enum fit {
 	FIT_BOUND, /* claimed after the broker changed it: hostname, limits, mounts */
 };
 
-/* Its files are in memory, which only who is for one command may get without asking for it. */
-bool fit_is_fleeting(const struct sandbox *made);
 /* The same of one without an image; everything but the kind can be made to fit. */
 bool fit_blank(const struct sandbox *made, const struct spec *wanted);
 enum fit fit_of(const struct sandbox *made, const struct spec *wanted);

@@ -407,11 +407,8 @@ static void take_blank(struct member *member, const struct spec *spec, const str
 	struct sandbox *row = member->row;
 	struct strings layers = {0};
 
-	bool is_fleeting = row->spec.is_fleeting;
-
 	spec_done(&row->spec);
 	spec_copy(&row->spec, spec);
-	row->spec.is_fleeting = is_fleeting; /* it has its disk already */
 	if (image)
 		row->image_id = image->id;
 	row->created_ms = io_real_ms();

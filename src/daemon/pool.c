@@ -15,9 +15,6 @@ enum { MAKING_MAX = 2, RETRY_MS = 1000, RETRY_MAX_MS = 60 * 1000 };
 /* Whoever just took one wants the processors for its command: the shelf is filled when it is calm
  * (calm.h), or at once when it runs low. */
 enum { LOW_PART = 4, LOW_MOST = 4 };
-/* What is made is of the kind that was asked for last, but so many always have a disk that lasts:
- * they fit everybody. */
-enum { LASTING_PART = 4, LASTING_LEAST = 1 };
 
 struct pool_shelf {
 	struct pool *pool;
@@ -27,8 +24,6 @@ struct pool_shelf {
 	struct member **ready; /* oldest first */
 	size_t ready_count;
 	size_t making;
-	size_t lasting;   /* of the ready ones and those being made */
-	bool is_fleeting; /* the last one asked for */
 	uint64_t hits, misses, made, failed;
 	struct span make;
 	uint64_t retry_ms; /* 0: the last one worked */
@@ -165,7 +160,6 @@ static void on_launched(const struct strings *mechanisms, const struct err *err,
 		member->row->state = SANDBOX_FAILED;
 		member_unref(member);
 	} else if (why.code != ERR_OK || (!shelf->is_blank && member_connect(member, &why) < 0)) {
-		shelf->lasting -= !member->row->spec.is_fleeting;
 		pool_discard(member);
 		failed(shelf, &why);
 	} else {
@@ -174,12 +168,6 @@ static void on_launched(const struct strings *mechanisms, const struct err *err,
 }
 
 /* The row a parked one would have; its image looked up as a create would. */
-static bool make_fleeting(const struct pool_shelf *shelf)
-{
-	return shelf->is_fleeting &&
-	       shelf->lasting >= MAX(shelf->wanted / LASTING_PART, (size_t)LASTING_LEAST);
-}
-
 static struct sandbox *new_row(struct pool_shelf *shelf, struct strings *layers, struct err *err)
 {
 	const struct spec *spec = &shelf->profile->spec;
@@ -190,7 +178,6 @@ static struct sandbox *new_row(struct pool_shelf *shelf, struct strings *layers,
 	    store_image_get(shelf->pool->fleet->store, spec->image, &image, err) < 0)
 		return NULL;
 	row = sandbox_new(spec, io_real_ms());
-	row->spec.is_fleeting = make_fleeting(shelf);
 	if (image) {
 		row->image_id = image->id;
 		image_apply(image, &row->spec);
@@ -213,7 +200,6 @@ static bool make_one(struct pool_shelf *shelf)
 		member->is_busy = true;
 		member->asked_us = io_boot_us();
 		shelf->making++;
-		shelf->lasting += !row->spec.is_fleeting;
 		fleet->runtime->ops->launch(fleet->runtime, row, &layers,
 		                            shelf->is_blank ? RUNTIME_BLANK : RUNTIME_PARKED,
 		                            on_launched, member);
@@ -275,34 +261,14 @@ static struct pool_shelf *shelf_for(struct pool *pool, const struct spec *spec)
 	return NULL;
 }
 
-static struct member *take_at(struct pool_shelf *shelf, size_t at)
+static struct member *take_oldest(struct pool_shelf *shelf)
 {
-	struct member *member = shelf->ready[at];
+	struct member *member = shelf->ready[0];
 
 	shelf->ready_count--;
-	memmove(shelf->ready + at, shelf->ready + at + 1,
-	        (shelf->ready_count - at) * sizeof(struct member *));
-	shelf->lasting -= !member->row->spec.is_fleeting;
+	memmove(shelf->ready, shelf->ready + 1, shelf->ready_count * sizeof(struct member *));
 	member->shelf = NULL;
 	return member;
-}
-
-/* The oldest that fits, of the kind that is wanted if there is one; ready_count: none. */
-static size_t find_fitting(const struct pool_shelf *shelf, const struct spec *spec)
-{
-	size_t found = shelf->ready_count;
-
-	for (size_t i = shelf->ready_count; i-- > 0;) {
-		const struct sandbox *made = shelf->ready[i]->row;
-		bool is_better = found == shelf->ready_count ||
-		                 fit_is_fleeting(made) == spec->is_fleeting ||
-		                 fit_is_fleeting(shelf->ready[found]->row) != spec->is_fleeting;
-
-		if (is_better &&
-		    (shelf->is_blank ? fit_blank(made, spec) : fit_of(made, spec) != FIT_NOT))
-			found = i;
-	}
-	return found;
 }
 
 /* Down to `spare` of them. The image may have been imported anew since: what was made of the old
@@ -310,11 +276,8 @@ static size_t find_fitting(const struct pool_shelf *shelf, const struct spec *sp
 static struct member *take_fitting(struct pool_shelf *shelf, const struct spec *spec,
                                    const char *image_id, size_t spare)
 {
-	while (shelf->ready_count > spare) {
-		size_t at = find_fitting(shelf, spec);
-		if (at == shelf->ready_count)
-			break;
-		struct member *member = take_at(shelf, at);
+	while (shelf->ready_count > spare && fit_of(shelf->ready[0]->row, spec) != FIT_NOT) {
+		struct member *member = take_oldest(shelf);
 
 		if (str_eq(member->row->image_id.text, image_id))
 			return member;
@@ -350,7 +313,6 @@ struct member *pool_take(struct pool *pool, const struct spec *spec, const char 
 		member = borrow(pool, shelf, spec, image_id);
 	if (!shelf)
 		return member;
-	shelf->is_fleeting = spec->is_fleeting;
 	if (member)
 		shelf->hits++;
 	else
@@ -364,11 +326,8 @@ struct member *pool_take_blank(struct pool *pool, const struct spec *spec)
 	struct pool_shelf *shelf = &pool->blanks;
 	struct member *member = NULL;
 
-	size_t at = find_fitting(shelf, spec);
-
-	if (at < shelf->ready_count)
-		member = take_at(shelf, at);
-	shelf->is_fleeting = spec->is_fleeting;
+	if (shelf->ready_count > 0 && fit_blank(shelf->ready[0]->row, spec))
+		member = take_oldest(shelf);
 	if (member)
 		shelf->hits++;
 	else if (shelf->wanted > 0)
@@ -384,7 +343,9 @@ void pool_lost(struct member *member)
 	for (size_t i = 0; i < shelf->ready_count; i++) {
 		if (shelf->ready[i] != member)
 			continue;
-		(void)take_at(shelf, i);
+		shelf->ready_count--;
+		memmove(shelf->ready + i, shelf->ready + i + 1,
+		        (shelf->ready_count - i) * sizeof(struct member *));
 		break;
 	}
 	pool_discard(member);

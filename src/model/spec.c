@@ -346,7 +346,6 @@ bool spec_is_for_one_command(const struct spec *spec)
 
 void spec_mark_for_one_command(struct spec *spec)
 {
-	spec->is_fleeting = true;
 	if (!spec_is_for_one_command(spec))
 		strings_set(&spec->labels, mark_name, id_new(mark_prefix).text);
 }

@@ -37,7 +37,6 @@ struct spec {
 	uint64_t ttl_ms;   /* 0: none */
 	bool is_ephemeral; /* its maker stays and removes it; answers need not wait for the disk.
 	                      Not stored */
-	bool is_fleeting;  /* nobody wants its files once its command ended. Not stored */
 	bool degraded;     /* a missing mechanism is shown instead of refused */
 	struct mount *mounts;
 	size_t mount_count;
@@ -57,7 +56,7 @@ void spec_set(char **field, const char *text);
 /* Adds a mount; strings are copied. */
 void spec_add_mount(struct spec *spec, const char *source, const char *grant, const char *target,
                     bool read_only);
-/* Its files go with its command; and a label by which it is known, also to the next daemon. */
+/* A label by which a sandbox made for one command is known, also to the next daemon. */
 void spec_mark_for_one_command(struct spec *spec);
 bool spec_is_for_one_command(const struct spec *spec);
 

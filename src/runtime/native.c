@@ -121,7 +121,6 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 	put_hostname(&out, sandbox);
 	if (sandbox->spec.disk_backend)
 		wire_put_str(&out, FIELD_DISK_BACKEND, sandbox->spec.disk_backend);
-	wire_put_u64(&out, FIELD_ONCE, sandbox->spec.is_fleeting);
 	wire_put_u64(&out, FIELD_DEGRADED, sandbox->spec.degraded);
 	wire_put_u64(&out, FIELD_PARKED, how);
 	if (how == RUNTIME_START && sandbox->spec.ttl_ms)

@@ -66,33 +66,6 @@ describe('pool', () => {
 			assert.ok(!parked.includes(box.id));
 		}));
 
-	test('files of one command are in memory, unless it may have more; all others have a disk', () =>
-		withPool(async (cloche) => {
-			const { isolation } = await cloche.create();
-			const size = async (sandbox) => {
-				const { stdout } = await cloche.get('POST', '/run', {
-					sandbox,
-					exec: { shell: 'df -B1M --output=size / | tail -1; echo x > /workspace/f && cat /workspace/f' },
-				});
-				const [found, word] = stdout.trim().split('\n');
-				assert.equal(word, 'x');
-				return Number(found);
-			};
-			const usual = [];
-			for (let i = 0; i < POOL * 2; i++) usual.push(await size({}));
-			const all = 1900; // of two gigabytes, some are the file system's own
-			if (isolation.disk === 'loop') {
-				// The first ones found what was made before anybody asked.
-				assert.ok(usual.at(-1) <= 1024, `half of the memory: ${usual}`);
-				assert.ok((await size({ limits: { memory: 512 * 1024 * 1024 } })) > all, 'more disk than memory');
-				assert.ok((await size({ diskBackend: 'loop' })) > all, 'who asks for a disk has one');
-			}
-			const next = await cloche.create();
-			assert.equal(next.isolation.disk, isolation.disk);
-			const { stdout } = await cloche.get('POST', `/sandboxes/${next.id}/execs`, { shell: 'ls /workspace' });
-			assert.equal(stdout, '');
-		}));
-
 	test('parked ones end with their daemon, claimed ones do not', () =>
 		withPool(async (cloche) => {
 			const box = await cloche.create();

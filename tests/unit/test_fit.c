@@ -45,27 +45,6 @@ TEST(what_is_no_part_of_it_is_claimed_at_once)
 	tear_down();
 }
 
-TEST(files_in_memory_are_for_one_command)
-{
-	set_up("disk=tmpfs");
-	made->spec.is_fleeting = true;
-	CHECK(fit_is_fleeting(made));
-	CHECK_INT(fit_of(made, &wanted), FIT_NOT);
-	CHECK(!fit_blank(made, &wanted));
-	wanted.is_fleeting = true;
-	CHECK_INT(fit_of(made, &wanted), FIT_AS_IS);
-	CHECK(fit_blank(made, &wanted));
-	/* More disk than memory is the broker's limit for them, too. */
-	CHECK_INT(with(&wanted.limits.memory, wanted.limits.disk - 1), FIT_NOT);
-	CHECK_INT(with(&wanted.limits.disk, wanted.limits.memory / 2), FIT_BOUND);
-	tear_down();
-	/* A disk that lasts serves one command as well. */
-	set_up("disk=loop");
-	wanted.is_fleeting = true;
-	CHECK_INT(fit_of(made, &wanted), FIT_AS_IS);
-	tear_down();
-}
-
 TEST(names_limits_and_mounts_are_bound)
 {
 	set_up("disk=loop");
