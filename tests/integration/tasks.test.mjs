@@ -7,17 +7,24 @@ import { Daemon, isAlive, sleep, until, withDaemon } from './lib.mjs';
 const CONFIG = '[sandboxes.default]\npool = 2\n[server]\nlisten = "none"\n[tasks]\nteam_concurrency = 3\norigin_products = ["slack"]\n';
 const WAIT = { headers: { Prefer: 'wait=30' } };
 
+/** However it ended, its credential ended with it. */
+function checkToken(task) {
+	const isOver = ['completed', 'failed', 'cancelled'].includes(task.status);
+	if (isOver && task.run?.token) assert.ok(task.run.tokenRevokedAt, `${task.id} ended (${task.endReason}) and has a live credential`);
+	return task;
+}
+
 async function run(cloche, body, options = WAIT) {
 	const answer = await cloche.api('POST', '/tasks/run', typeof body === 'string' ? { instruction: body } : body, options);
 	assert.ok(answer.status < 300, `${answer.status} ${answer.bytes}`);
-	return answer.body.task;
+	return checkToken(answer.body.task);
 }
 
 const steps = (task) => task.run.steps.map((step) => `${step.step} ${step.status}`);
 const ended = async (cloche, id) => {
 	const { task } = await cloche.get('GET', `/tasks/${id}`, undefined, WAIT);
 	assert.ok(['completed', 'failed', 'cancelled'].includes(task.status), `${task.status} ${JSON.stringify(task.run)}`);
-	return task;
+	return checkToken(task);
 };
 
 async function refused(cloche, body, status, pattern) {
