@@ -1,7 +1,9 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/must.h"
@@ -66,4 +68,16 @@ void mem_wipe_free(void *p, size_t size)
 		return;
 	explicit_bzero(p, size);
 	free(p);
+}
+
+/* SPARE: for the calls below; DEEPEST: nothing of ours was deeper, and less than the gap that the
+ * kernel keeps below every stack. */
+void mem_settle(void)
+{
+	enum { PAGE = 4096, SPARE = 2 * PAGE, DEEPEST = 256 * 1024 };
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)(PAGE - 1);
+	(void)malloc_trim(0); /* 0: nothing was free */
+	/* ENOMEM: the stack is not as deep; what there is of it was given back. */
+	(void)madvise((void *)(here - DEEPEST), DEEPEST - SPARE, /* NOLINT: an address */
+	              MADV_DONTNEED);
 }

@@ -16,4 +16,8 @@ char *mem_printf(const char *fmt, ...) PRINTF(1, 2) NODISCARD;
 /* Overwrites before it frees; for secrets. */
 void mem_wipe_free(void *p, size_t size);
 
+/* For who has done the most it ever does and now waits: gives back free memory, and the stack below
+ * the caller's. */
+void mem_settle(void);
+
 #define mem_new(type) ((type *)mem_zalloc(sizeof(type)))

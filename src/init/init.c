@@ -567,6 +567,7 @@ static int run_loop(struct init *init)
 	wire_put_str(&ready, FIELD_MECHANISM, text);
 	if (wire_send(INIT_CONTROL_FD, &ready) < 0)
 		return 1;
+	mem_settle();
 	return loop_run(init->loop) == 0 ? 0 : 1;
 }
 

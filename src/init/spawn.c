@@ -519,6 +519,7 @@ void spawn_loop(int sock, struct walls *walls)
 	(void)sigemptyset(&none);
 	arrange_signals();
 	(void)prctl(PR_SET_NAME, "cloche-spawn", 0, 0, 0);
+	mem_settle();
 	for (;;) {
 		reap(&spawner);
 		keep_one_waiting(&spawner);

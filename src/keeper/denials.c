@@ -13,18 +13,13 @@ enum { FILE_MOST = 48 * 1024 };
 
 static const char head[] = "# What the network policy refused, newest last.\n";
 
-int denials_make(int *ret_mount, int *ret_fd)
+int denials_make(int fs, int *ret_mount, int *ret_fd)
 {
-	auto_close int fs = -1;
 	auto_close int mount = -1;
-	int r = mount_new("tmpfs", "cloche", "size=64k,nr_inodes=4,mode=555",
-	                  MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &fs);
-	if (r < 0)
-		return r;
 	auto_close int fd = openat(fs, "denials", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 	if (fd < 0)
 		return -errno;
-	r = fchmod(fd, 0444) < 0 ? -errno : io_write_all(fd, head, sizeof(head) - 1);
+	int r = fchmod(fd, 0444) < 0 ? -errno : io_write_all(fd, head, sizeof(head) - 1);
 	if (r >= 0)
 		r = mount_clone(fs, "denials", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
 		                &mount);

@@ -1,13 +1,12 @@
 /*
  * /run/cloche/denials: what the network refused, for the programs inside and whoever reads along. A
- * file of its own tiny file system, which the keeper writes and nobody inside can. Bounded: when it
- * is full it begins anew.
+ * file that the keeper writes and nobody inside can. Bounded: when it is full it begins anew.
  */
 #pragma once
 
 #include "base/base.h"
 #include "keeper/decision.h"
 
-/* Makes the file system: ret_mount is the file as a read-only mount, ret_fd the same to write. */
-int denials_make(int *ret_mount, int *ret_fd) NODISCARD;
+/* In the file system fs: ret_mount is the file as a read-only mount, ret_fd the same to write. */
+int denials_make(int fs, int *ret_mount, int *ret_fd) NODISCARD;
 void denials_write(int fd, const struct decision *decision);

@@ -54,25 +54,21 @@ struct guests {
 	size_t refused_count;
 };
 
-int guest_make(int *ret_mount, int *ret_listener)
+int guest_make(int fs, int *ret_mount, int *ret_listener)
 {
-	auto_close int fs = -1;
 	auto_close int mount = -1;
 	auto_close int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	if (listener < 0)
 		return -errno;
-	int r = mount_new("tmpfs", "cloche", "size=4k,nr_inodes=3,mode=555",
-	                  MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &fs);
-	if (r < 0)
-		return r;
 	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/api", fs); /* fits */
 	if (bind(listener, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return -errno;
 	/* Whoever is inside may knock; what they may do is written on their token. */
 	if (fchmodat(fs, "api", 0666, 0) < 0 || listen(listener, BACKLOG) < 0)
 		return -errno;
-	r = mount_clone(fs, "api", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, &mount);
+	int r = mount_clone(fs, "api", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
+	                    &mount);
 	if (r < 0)
 		return r;
 	*ret_mount = take_fd(&mount);

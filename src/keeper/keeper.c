@@ -167,7 +167,10 @@ static void on_sample(struct loop_timer *timer, void *ctx)
 {
 	struct keeper *keeper = ctx;
 	keeper_sample(keeper);
-	loop_timer_in(keeper->loop, timer, sample_pause(keeper), on_sample, keeper);
+	uint64_t pause = sample_pause(keeper);
+	if (pause == SAMPLE_IDLE_MS)
+		mem_settle();
+	loop_timer_in(keeper->loop, timer, pause, on_sample, keeper);
 }
 
 void keeper_watch(struct keeper *keeper)

@@ -30,6 +30,7 @@
 #include "keeper/denials.h"
 #include "keeper/guest.h"
 #include "keeper/isolate.h"
+#include "keeper/procdev.h"
 #include "os/caps.h"
 #include "os/landlock.h"
 #include "os/ns.h"
@@ -219,7 +220,8 @@ static int step_files(struct launch *launch, struct err *err)
 	launch->rootfs = (struct rootfs){.slot = launch->slot,
 	                                 .userns_fd = launch->userns,
 	                                 .can_idmap = launch->is_real_root,
-	                                 .scratch_fd = -1};
+	                                 .scratch_fd = -1,
+	                                 .shm_fd = -1};
 	return rootfs_prepare(&launch->rootfs, err);
 }
 
@@ -244,11 +246,16 @@ static int step_sockets(struct launch *launch, struct err *err)
 /* The child is born into it; the last step takes the keeper out again. */
 static int step_network(struct launch *launch, struct err *err)
 {
-	int r = denials_make(&launch->uplink.denials_mount, &launch->uplink.denials);
+	auto_close int fs = -1;
+	int r = procdev_make_small(launch->slot->limits.memory, launch->slot->range_base, &fs,
+	                           &launch->rootfs.shm_fd);
+	if (r < 0)
+		return err_sys(err, -r, "make the file system in memory");
+	r = denials_make(fs, &launch->uplink.denials_mount, &launch->uplink.denials);
 	if (r < 0)
 		return err_sys(err, -r, "make the file of denials");
 	launch->rootfs.denials_fd = launch->uplink.denials_mount;
-	r = guest_make(&launch->guest_mount, &launch->guest);
+	r = guest_make(fs, &launch->guest_mount, &launch->guest);
 	if (r < 0)
 		return err_sys(err, -r, "make the socket of the API inside");
 	launch->rootfs.guest_fd = launch->guest_mount;
@@ -436,6 +443,7 @@ static int step_isolate(struct launch *launch, struct err *err)
 	fd_closep(&launch->slot->sandbox_dir);
 	fd_closep(&launch->userns);
 	fd_closep(&launch->rootfs.dev_fd);
+	fd_closep(&launch->rootfs.shm_fd);
 	return isolate_keeper(launch->slot, rules, count, err);
 }
 
@@ -482,7 +490,7 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 	                          .spawn = {-1, -1},
 	                          .guest = -1,
 	                          .guest_mount = -1,
-	                          .rootfs = {.disk_fd = -1, .dev_fd = -1},
+	                          .rootfs = {.disk_fd = -1, .dev_fd = -1, .shm_fd = -1},
 	                          .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
 	uplink_init(&launch->uplink);
@@ -495,7 +503,8 @@ void launch_done(struct launch *launch)
 	int *fds[] = {&launch->userns,        &launch->out_dir,        &launch->listener,
 	              &launch->control[0],    &launch->control[1],     &launch->spawn[0],
 	              &launch->spawn[1],      &launch->rootfs.disk_fd, &launch->init_pidfd,
-	              &launch->rootfs.dev_fd, &launch->guest,          &launch->guest_mount};
+	              &launch->rootfs.dev_fd, &launch->rootfs.shm_fd,  &launch->guest,
+	              &launch->guest_mount};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	uplink_done(&launch->uplink);

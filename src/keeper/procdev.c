@@ -55,19 +55,17 @@ static int cover(int dir_fd, const char *name, int cover_fd, bool *ret_is_missin
 	return target < 0 ? target : mount_attach_fd(cover_fd, target);
 }
 
-/* Covers each name with a fresh clone of what `make` yields. */
-static int cover_all(int proc, const char *const *names, size_t count, bool is_dir)
+/* Covers each name with a copy of the mount at dir_fd/blank_name. */
+static int cover_all(int proc, const char *const *names, size_t count, int dir_fd,
+                     const char *blank_name)
 {
 	for (size_t i = 0; i < count; i++) {
 		auto_close int blank = -1;
 		bool is_missing = false;
 		if (faccessat(proc, names[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
 			continue;
-		int r = is_dir ? mount_new("tmpfs", "cloche", "size=0,nr_inodes=1,mode=555",
-		                           MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
-		                           &blank)
-		               : mount_clone(AT_FDCWD, "/dev/null",
-		                             MOUNT_RO | MOUNT_NOSUID | MOUNT_NOEXEC, &blank);
+		int r = mount_clone(dir_fd, blank_name, MOUNT_RO | MOUNT_NOSUID | MOUNT_NOEXEC,
+		                    &blank);
 		if (r >= 0)
 			r = cover(proc, names[i], blank, &is_missing);
 		if (r < 0 && !is_missing)
@@ -89,7 +87,9 @@ static int make_read_only(int proc, const char *name)
 	return r;
 }
 
-static int attach_proc(int root_fd)
+/* dev: of the sandbox, with nothing mounted in it yet, so that the place for terminals is an empty
+ * folder. */
+static int attach_proc(int root_fd, int dev)
 {
 	auto_close int proc = -1;
 	int r = attach_type(root_fd, "proc", "proc", "", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
@@ -97,9 +97,9 @@ static int attach_proc(int root_fd)
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(read_only_dirs); i++)
 		r = make_read_only(proc, read_only_dirs[i]);
 	if (r >= 0)
-		r = cover_all(proc, masked_files, ARRAY_LEN(masked_files), false);
+		r = cover_all(proc, masked_files, ARRAY_LEN(masked_files), AT_FDCWD, "/dev/null");
 	if (r >= 0)
-		r = cover_all(proc, masked_dirs, ARRAY_LEN(masked_dirs), true);
+		r = cover_all(proc, masked_dirs, ARRAY_LEN(masked_dirs), dev, "pts");
 	return r;
 }
 
@@ -185,24 +185,37 @@ static int attach_nodes(int root_fd, int dev_fd, int *ret_fd)
 	return MIN(r, 0);
 }
 
-static int attach_dev(int root_fd, int dev_fd, uint64_t memory)
+static int attach_below_dev(int dev, int shm_fd)
 {
-	char shm_options[64] = "mode=1777", size[48];
-	auto_close int dev = -1;
 	auto_close int pts = -1;
-	auto_close int shm = -1;
-	int r = attach_nodes(root_fd, dev_fd, &dev);
+	auto_close int shm = path_open_plain(dev, "shm", O_PATH | O_DIRECTORY, 0);
 	/* The machine has some thousand terminals for all sandboxes together. */
+	int r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,max=128",
+	                    MOUNT_NOSUID | MOUNT_NOEXEC, &pts);
 	if (r >= 0)
-		r = attach_type(dev, "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,max=128",
-		                MOUNT_NOSUID | MOUNT_NOEXEC, &pts);
-	shm_size(size, memory);
-	if (memory != UINT64_MAX)
-		(void)snprintf(shm_options, sizeof(shm_options), "mode=1777,%s", size); /* fits */
-	if (r >= 0)
-		r = attach_type(dev, "shm", "tmpfs", shm_options, MOUNT_NOSUID | MOUNT_NODEV, &shm);
+		r = shm < 0 ? shm : mount_attach_fd(shm_fd, shm);
 	if (r >= 0)
 		r = mount_set_flags(dev, MOUNT_RO);
+	return r;
+}
+
+int procdev_make_small(uint64_t memory, uid_t owner, int *ret_fs, int *ret_shm)
+{
+	char options[64] = "mode=555", size[48];
+	auto_close int fs = -1;
+	shm_size(size, memory);
+	if (memory != UINT64_MAX)
+		(void)snprintf(options, sizeof(options), "mode=555,%s", size); /* fits */
+	int r = mount_new("tmpfs", "tmpfs", options, MOUNT_NOSUID | MOUNT_NODEV, &fs);
+	if (r < 0)
+		return r;
+	if (mkdirat(fs, "shm", 01777) < 0 ||
+	    fchownat(fs, "shm", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(fs, "shm", 01777, 0) < 0) /* past the umask */
+		return -errno;
+	r = mount_clone(fs, "shm", MOUNT_NOSUID | MOUNT_NODEV, ret_shm);
+	if (r >= 0)
+		*ret_fs = take_fd(&fs);
 	return r;
 }
 
@@ -216,11 +229,15 @@ int procdev_resize_shm(int root_fd, uint64_t memory)
 	return mount_reconfigure(shm, size);
 }
 
-int procdev_attach(int root_fd, int dev_fd, uint64_t memory, struct err *err)
+int procdev_attach(int root_fd, int dev_fd, int shm_fd, struct err *err)
 {
-	int r = attach_proc(root_fd);
+	auto_close int dev = -1;
+	int r = attach_nodes(root_fd, dev_fd, &dev);
+	if (r < 0)
+		return err_sys(err, -r, "mount /dev");
+	r = attach_proc(root_fd, dev);
 	if (r < 0)
 		return err_sys(err, -r, "mount /proc");
-	r = attach_dev(root_fd, dev_fd, memory);
-	return r < 0 ? err_sys(err, -r, "mount /dev") : 0;
+	r = attach_below_dev(dev, shm_fd);
+	return r < 0 ? err_sys(err, -r, "fill /dev") : 0;
 }

@@ -361,8 +361,7 @@ static int lay_ground(struct rootfs *rootfs, struct err *err)
 		r = mkdirat(rootfs->scratch_fd, ready[i], 0755) < 0 ? -errno : 0;
 	if (r < 0)
 		return err_sys(err, -r, "mount the disk");
-	if (procdev_attach(rootfs->scratch_fd, rootfs->dev_fd, rootfs->slot->limits.memory, err) <
-	    0)
+	if (procdev_attach(rootfs->scratch_fd, rootfs->dev_fd, rootfs->shm_fd, err) < 0)
 		return -1;
 	r = become_outside_root();
 	return r < 0 ? err_sys(err, -r, "become root again") : 0;
