@@ -11,13 +11,14 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "os/disk_internal.h"
 #include "os/mount.h"
 #include "os/path.h"
 
-enum { ATTACH_TRIES = 32, TEMPLATE_NAME_BYTES = 64, BLOCK_BYTES = 4096, LEAST_INODES = 64 };
+enum { ATTACH_TRIES = 256, TEMPLATE_NAME_BYTES = 64, BLOCK_BYTES = 4096, LEAST_INODES = 64 };
 
 static const char image_name[] = "disk.img";
 static const char new_image_name[] = ".disk.img.new";
@@ -159,6 +160,16 @@ static int open_image(int template_fd, int sandbox_dir_fd)
 	return r < 0 ? r : take_fd(&fd);
 }
 
+/* Everybody who asks is told the same free device. Who lost it waits a moment, each another one. */
+static void wait_for_turn(int round)
+{
+	enum { STEP_US = 250, ROUNDS_AT_ONCE = 4, SPREAD = 16 };
+	struct timespec pause = {.tv_nsec = (getpid() + round) % SPREAD * STEP_US * 1000L};
+
+	if (round >= ROUNDS_AT_ONCE)
+		(void)nanosleep(&pause, NULL); /* woken early it only asks early */
+}
+
 /* Someone else may take the free device between the question and the answer. */
 static int attach(int image_fd, char *device, size_t size)
 {
@@ -182,6 +193,7 @@ static int attach(int image_fd, char *device, size_t size)
 			return take_fd(&fd);
 		if (errno != EBUSY)
 			return -errno;
+		wait_for_turn(i);
 	}
 	return -EBUSY;
 }
