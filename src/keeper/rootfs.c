@@ -25,7 +25,7 @@
 #include "os/ns.h"
 #include "os/path.h"
 
-enum { AGENT_ID = 1000 };
+enum { AGENT_ID = 1000, NO_GROUP = 65533 };
 
 /* Mounted in the scratch before there is a root. */
 static const char *const ready[] = {"proc", "dev"};
@@ -135,6 +135,26 @@ static int make_upper(int disk_fd)
 	return 0;
 }
 
+/* "/" of a sandbox has the rights of the upper. Whoever looks up a path and does not own a folder
+ * on the way leaves the kernel's fast walk there, because overlay has to ask an idmapped layer for
+ * an access control list; but not where the group has no right at all, of which no list can give
+ * more. So the group of "/" is one that nobody is in, and everybody but root is one of the others.
+ */
+static int own_root(int disk_fd, gid_t range_base)
+{
+	enum { MODE = 0705 };
+	struct stat st;
+	gid_t group = range_base + NO_GROUP;
+	if (fstatat(disk_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (st.st_gid == group && (st.st_mode & ALLPERMS) == MODE)
+		return 0; /* from the template, or an earlier start */
+	if (fchownat(disk_fd, "upper", (uid_t)-1, group, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(disk_fd, "upper", MODE, 0) < 0)
+		return -errno;
+	return 0;
+}
+
 /* Bytes that take up room in an image without being copied with it; mke2fs leaves zeros out. */
 static int write_spare(int disk_fd)
 {
@@ -155,6 +175,8 @@ static int write_spare(int disk_fd)
 int rootfs_fill_disk(int dir_fd)
 {
 	int r = make_upper(dir_fd);
+	if (r >= 0)
+		r = own_root(dir_fd, 0);
 	return r < 0 ? r : write_spare(dir_fd);
 }
 
@@ -357,6 +379,8 @@ static int lay_ground(struct rootfs *rootfs, struct err *err)
 		r = free_spare(rootfs);
 	if (r >= 0)
 		r = make_upper(rootfs->disk_fd);
+	if (r >= 0 && rootfs->is_disk_idmapped && rootfs->slot->range_count > NO_GROUP)
+		r = own_root(rootfs->disk_fd, rootfs->slot->range_base);
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(ready); i++)
 		r = mkdirat(rootfs->scratch_fd, ready[i], 0755) < 0 ? -errno : 0;
 	if (r < 0)

@@ -96,6 +96,23 @@ describe('sandboxes', () => {
 		await cloche.get('DELETE', `/sandboxes/${sandbox.id}?force=1`);
 	});
 
+	test('whoever one is inside, the root can be walked and listed, and nothing made in it', { skip: !isRoot }, async () => {
+		const { id } = await cloche.create();
+		for (const again of [false, true]) {
+			for (const user of ['root', 'agent', 'nobody']) {
+				const seen = await cloche.exec(id, 'ls / && cat /etc/hostname && /usr/bin/env true', { user, cwd: '/' });
+				assert.equal(seen.exitCode, 0, `${user}: ${seen.stderr}`);
+				assert.match(seen.stdout, /^workspace$/m);
+				const wrote = await cloche.exec(id, 'mkdir /made', { user, cwd: '/' });
+				assert.notEqual(wrote.exitCode, 0, user);
+			}
+			if (again) break;
+			await cloche.get('POST', `/sandboxes/${id}/stop`);
+			await cloche.get('POST', `/sandboxes/${id}/start`);
+		}
+		await cloche.get('DELETE', `/sandboxes/${id}?force=true`);
+	});
+
 	test('a running one is not removed without force', async () => {
 		const sandbox = await cloche.create();
 		const refused = await cloche.api('DELETE', `/sandboxes/${sandbox.id}`);
