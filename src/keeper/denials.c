@@ -7,25 +7,19 @@
 #include <unistd.h>
 
 #include "base/io.h"
-#include "os/mount.h"
 
 enum { FILE_MOST = 48 * 1024 };
 
 static const char head[] = "# What the network policy refused, newest last.\n";
 
-int denials_make(int fs, int *ret_mount, int *ret_fd)
+int denials_make(int fs, int *ret_fd)
 {
-	auto_close int mount = -1;
 	auto_close int fd = openat(fs, "denials", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 	if (fd < 0)
 		return -errno;
 	int r = fchmod(fd, 0444) < 0 ? -errno : io_write_all(fd, head, sizeof(head) - 1);
-	if (r >= 0)
-		r = mount_clone(fs, "denials", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
-		                &mount);
 	if (r < 0)
 		return r;
-	*ret_mount = take_fd(&mount);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }

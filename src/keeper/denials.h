@@ -7,6 +7,6 @@
 #include "base/base.h"
 #include "keeper/decision.h"
 
-/* In the file system fs: ret_mount is the file as a read-only mount, ret_fd the same to write. */
-int denials_make(int fs, int *ret_mount, int *ret_fd) NODISCARD;
+/* The file `denials` in the file system fs; ret_fd is to write. */
+int denials_make(int fs, int *ret_fd) NODISCARD;
 void denials_write(int fd, const struct decision *decision);

@@ -54,9 +54,8 @@ struct guests {
 	size_t refused_count;
 };
 
-int guest_make(int fs, int *ret_mount, int *ret_listener)
+int guest_make(int fs, int *ret_listener)
 {
-	auto_close int mount = -1;
 	auto_close int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	if (listener < 0)
@@ -67,11 +66,6 @@ int guest_make(int fs, int *ret_mount, int *ret_listener)
 	/* Whoever is inside may knock; what they may do is written on their token. */
 	if (fchmodat(fs, "api", 0666, 0) < 0 || listen(listener, BACKLOG) < 0)
 		return -errno;
-	int r = mount_clone(fs, "api", MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
-	                    &mount);
-	if (r < 0)
-		return r;
-	*ret_mount = take_fd(&mount);
 	*ret_listener = take_fd(&listener);
 	return 0;
 }

@@ -11,9 +11,8 @@
 struct guests;
 struct keeper;
 
-/* Part of the launch: a socket in the file system fs. ret_mount is the socket as a mount,
- * ret_listener the same to accept from. */
-int guest_make(int fs, int *ret_mount, int *ret_listener) NODISCARD;
+/* Part of the launch: the socket `api` in the file system fs; ret_listener is to accept from. */
+int guest_make(int fs, int *ret_listener) NODISCARD;
 int guest_start(struct keeper *keeper) NODISCARD;
 void guest_done(struct keeper *keeper);
 /* Takes fd. */

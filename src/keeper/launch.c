@@ -221,7 +221,7 @@ static int step_files(struct launch *launch, struct err *err)
 	                                 .userns_fd = launch->userns,
 	                                 .can_idmap = launch->is_real_root,
 	                                 .scratch_fd = -1,
-	                                 .shm_fd = -1};
+	                                 .small_fd = -1};
 	return rootfs_prepare(&launch->rootfs, err);
 }
 
@@ -246,19 +246,16 @@ static int step_sockets(struct launch *launch, struct err *err)
 /* The child is born into it; the last step takes the keeper out again. */
 static int step_network(struct launch *launch, struct err *err)
 {
-	auto_close int fs = -1;
-	int r = procdev_make_small(launch->slot->limits.memory, launch->slot->range_base, &fs,
-	                           &launch->rootfs.shm_fd);
+	int *small = &launch->rootfs.small_fd;
+	int r = procdev_make_small(launch->slot->limits.memory, launch->slot->range_base, small);
 	if (r < 0)
 		return err_sys(err, -r, "make the file system in memory");
-	r = denials_make(fs, &launch->uplink.denials_mount, &launch->uplink.denials);
+	r = denials_make(*small, &launch->uplink.denials);
 	if (r < 0)
 		return err_sys(err, -r, "make the file of denials");
-	launch->rootfs.denials_fd = launch->uplink.denials_mount;
-	r = guest_make(fs, &launch->guest_mount, &launch->guest);
+	r = guest_make(*small, &launch->guest);
 	if (r < 0)
 		return err_sys(err, -r, "make the socket of the API inside");
-	launch->rootfs.guest_fd = launch->guest_mount;
 	r = uplink_set_up(&launch->uplink);
 	/* Without it policies are refused by name, and nothing leaves. */
 	note(launch, "egress=%s", launch->uplink.is_up ? "tproxy" : "absent");
@@ -443,7 +440,7 @@ static int step_isolate(struct launch *launch, struct err *err)
 	fd_closep(&launch->slot->sandbox_dir);
 	fd_closep(&launch->userns);
 	fd_closep(&launch->rootfs.dev_fd);
-	fd_closep(&launch->rootfs.shm_fd);
+	fd_closep(&launch->rootfs.small_fd);
 	return isolate_keeper(launch->slot, rules, count, err);
 }
 
@@ -489,8 +486,7 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 	                          .control = {-1, -1},
 	                          .spawn = {-1, -1},
 	                          .guest = -1,
-	                          .guest_mount = -1,
-	                          .rootfs = {.disk_fd = -1, .dev_fd = -1, .shm_fd = -1},
+	                          .rootfs = {.disk_fd = -1, .dev_fd = -1, .small_fd = -1},
 	                          .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
 	uplink_init(&launch->uplink);
@@ -500,11 +496,10 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 
 void launch_done(struct launch *launch)
 {
-	int *fds[] = {&launch->userns,        &launch->out_dir,        &launch->listener,
-	              &launch->control[0],    &launch->control[1],     &launch->spawn[0],
-	              &launch->spawn[1],      &launch->rootfs.disk_fd, &launch->init_pidfd,
-	              &launch->rootfs.dev_fd, &launch->rootfs.shm_fd,  &launch->guest,
-	              &launch->guest_mount};
+	int *fds[] = {&launch->userns,        &launch->out_dir,         &launch->listener,
+	              &launch->control[0],    &launch->control[1],      &launch->spawn[0],
+	              &launch->spawn[1],      &launch->rootfs.disk_fd,  &launch->init_pidfd,
+	              &launch->rootfs.dev_fd, &launch->rootfs.small_fd, &launch->guest};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	uplink_done(&launch->uplink);

@@ -27,7 +27,7 @@ struct launch {
 	int listener;             /* run/<id>.sock, kept */
 	int control[2], spawn[2]; /* [0] ours, kept; [1] init's */
 	struct rootfs rootfs;     /* its disk is kept, for meters */
-	int guest, guest_mount;   /* the API inside; the second until the sandbox stands */
+	int guest;                /* the API inside, kept */
 	struct uplink uplink;     /* kept: what leaves comes here */
 	pid_t init_pid;
 	int init_pidfd;

@@ -286,7 +286,6 @@ void network_init_said(struct keeper *keeper, const struct wire_msg *msg)
 int network_start(struct keeper *keeper,
                   void (*on_ready)(struct keeper *keeper, const struct err *err))
 {
-	fd_closep(&keeper->launch.uplink.denials_mount);
 	if (!keeper->launch.uplink.is_up) {
 		on_ready(keeper, &(struct err){0});
 		return 0;

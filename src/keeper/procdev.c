@@ -199,7 +199,7 @@ static int attach_below_dev(int dev, int shm_fd)
 	return r;
 }
 
-int procdev_make_small(uint64_t memory, uid_t owner, int *ret_fs, int *ret_shm)
+int procdev_make_small(uint64_t memory, uid_t owner, int *ret_fs)
 {
 	char options[64] = "mode=555", size[48];
 	auto_close int fs = -1;
@@ -213,10 +213,8 @@ int procdev_make_small(uint64_t memory, uid_t owner, int *ret_fs, int *ret_shm)
 	    fchownat(fs, "shm", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fchmodat(fs, "shm", 01777, 0) < 0) /* past the umask */
 		return -errno;
-	r = mount_clone(fs, "shm", MOUNT_NOSUID | MOUNT_NODEV, ret_shm);
-	if (r >= 0)
-		*ret_fs = take_fd(&fs);
-	return r;
+	*ret_fs = take_fd(&fs);
+	return 0;
 }
 
 int procdev_resize_shm(int root_fd, uint64_t memory)

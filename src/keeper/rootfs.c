@@ -369,10 +369,30 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	return rootfs_attach_mounts(rootfs->slot, root, err);
 }
 
+/* Parts of the file system in memory, each a mount of its own. Before Linux 6.15 only what is
+ * attached in one's own namespace can be copied, so it is, in the scratch. */
+static int part_small(struct rootfs *rootfs, int *ret_shm)
+{
+	enum mount_flags is_file = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC;
+	int r = attach_new(rootfs->small_fd, rootfs->scratch_fd, "small");
+	if (r >= 0)
+		r = mount_clone(rootfs->scratch_fd, "small/api", is_file, &rootfs->guest_fd);
+	if (r >= 0)
+		r = mount_clone(rootfs->scratch_fd, "small/denials", is_file, &rootfs->denials_fd);
+	if (r >= 0)
+		r = mount_clone(rootfs->scratch_fd, "small/shm", MOUNT_NOSUID | MOUNT_NODEV,
+		                ret_shm);
+	return r;
+}
+
 /* As root of the sandbox towards files, which is whose they are to be. */
 static int lay_ground(struct rootfs *rootfs, struct err *err)
 {
-	int r = attach_new(rootfs->disk_fd, rootfs->scratch_fd, "disk");
+	auto_close int shm = -1;
+	int r = part_small(rootfs, &shm);
+	if (r < 0)
+		return err_sys(err, -r, "mount the files in memory");
+	r = attach_new(rootfs->disk_fd, rootfs->scratch_fd, "disk");
 	if (r >= 0)
 		r = rootfs_become_inside_root(rootfs->slot);
 	if (r >= 0)
@@ -385,7 +405,7 @@ static int lay_ground(struct rootfs *rootfs, struct err *err)
 		r = mkdirat(rootfs->scratch_fd, ready[i], 0755) < 0 ? -errno : 0;
 	if (r < 0)
 		return err_sys(err, -r, "mount the disk");
-	if (procdev_attach(rootfs->scratch_fd, rootfs->dev_fd, rootfs->shm_fd, err) < 0)
+	if (procdev_attach(rootfs->scratch_fd, rootfs->dev_fd, shm, err) < 0)
 		return -1;
 	r = become_outside_root();
 	return r < 0 ? err_sys(err, -r, "become root again") : 0;

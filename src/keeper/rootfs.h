@@ -21,10 +21,10 @@ struct rootfs {
 	int disk_fd;       /* detached mount that holds upper/ and work/; owned by the caller */
 	bool is_disk_idmapped;
 	int dev_fd;     /* detached; -1: none at hand. Owned by the caller */
-	int shm_fd;     /* /dev/shm, detached; owned by the caller */
+	int small_fd;   /* procdev_make_small's, with `denials` and `api`; owned by the caller */
 	int scratch_fd; /* from rootfs_ground; owned by the caller */
-	int guest_fd;   /* the socket of the API, detached; owned by the caller */
-	int denials_fd; /* the file of denials, detached; owned by the caller */
+	int guest_fd;   /* from rootfs_ground: the socket of the API, detached; the caller's */
+	int denials_fd; /* likewise the file of denials */
 };
 
 /* What a disk that lasts starts with, made in an empty directory. */

@@ -28,11 +28,7 @@ static struct addr parse(const char *text)
 
 void uplink_init(struct uplink *uplink)
 {
-	*uplink = (struct uplink){.tcp = {-1, -1},
-	                          .udp = {-1, -1},
-	                          .raw = {-1, -1},
-	                          .denials = -1,
-	                          .denials_mount = -1};
+	*uplink = (struct uplink){.tcp = {-1, -1}, .udp = {-1, -1}, .raw = {-1, -1}, .denials = -1};
 }
 
 static void close_sockets(struct uplink *uplink)
@@ -49,7 +45,6 @@ void uplink_done(struct uplink *uplink)
 {
 	close_sockets(uplink);
 	fd_closep(&uplink->denials);
-	fd_closep(&uplink->denials_mount);
 }
 
 void uplink_warm(void)

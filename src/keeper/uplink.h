@@ -23,8 +23,8 @@ struct uplink {
 	bool is_up;
 	int tcp[UPLINK_FAMILIES_]; /* listeners; -1: the kernel has no such family */
 	int udp[UPLINK_FAMILIES_];
-	int denials, denials_mount; /* see denials.h; the second until the sandbox stands */
-	int raw[UPLINK_FAMILIES_];  /* to answer datagrams with any source */
+	int denials;               /* see denials.h */
+	int raw[UPLINK_FAMILIES_]; /* to answer datagrams with any source */
 };
 
 void uplink_init(struct uplink *uplink);
