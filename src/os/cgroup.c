@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -463,6 +464,22 @@ int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeou
 	return r;
 }
 
+/* Up to Linux 6.2 the look-up of a page that is not cached answers NULL, since 6.3 an error. Stable
+ * kernels of before took fixes of ext4 from after, which look for the error only: where such a
+ * kernel let go of a page of ext4's own it fails at the next rmdir (6.1.192, ext4_mb_load_buddy).
+ * There the pages go when the kernel needs the memory, and the groups with them. */
+static bool can_lose_pages(void)
+{
+	struct utsname kernel;
+	char *end = NULL;
+
+	if (uname(&kernel) < 0)
+		return false;
+	unsigned long major = strtoul(kernel.release, &end, 10);
+	unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+	return major > 6 || (major == 6 && minor >= 3);
+}
+
 /* Pages of files that outlive it (of /usr) are still charged to a group whose folder is removed,
  * and as long as they are cached the kernel keeps some hundred KiB for it. Let go of them first:
  * what is needed again is read again. But a few pages are those of its output, which goes next, and
@@ -475,6 +492,8 @@ static void drop_pages(int top)
 	} ways[] = {{"memory.force_empty", "0"}, {"memory.reclaim", "1T"}};
 	uint64_t bytes = 0;
 
+	if (!can_lose_pages())
+		return;
 	for (size_t i = 0; i < ARRAY_LEN(names) && bytes == 0; i++)
 		bytes = cgroup_number(top, "memory.stat", names[i]);
 	for (size_t i = 0; bytes > FEW_BYTES && i < ARRAY_LEN(ways); i++)
