@@ -77,12 +77,14 @@ export function processesOf(daemon) {
 
 const KINDS = ['cgroup', 'ipc', 'mnt', 'net', 'pid', 'user', 'uts'];
 
+const NAMESPACE = /^(?!socket|pipe)([a-z]+):\[\d+\]$/;
+
 /** The namespaces these processes are in or hold open, as "net:[4026…]". */
 export function namespacesOf(pids) {
 	const found = new Set();
 	for (const pid of pids) {
 		for (const kind of KINDS) found.add(readLink(`/proc/${pid}/ns/${kind}`));
-		for (const target of openLinks(pid)) if (/^[a-z]+:\[\d+\]$/.test(target) && !/^(socket|pipe):/.test(target)) found.add(target);
+		for (const target of openLinks(pid)) if (NAMESPACE.test(target)) found.add(target);
 	}
 	found.delete('');
 	return found;
@@ -135,11 +137,20 @@ function strayProcesses({ own, inside }, isFine, execs) {
 	return found;
 }
 
+/** Empty ones that the launch zygote keeps open for all keepers: one of a kind, not more. */
+function keptNamespaces(own) {
+	const kept = new Map();
+	for (const { pid } of own.filter((info) => info.comm === 'cloche:launch'))
+		for (const target of openLinks(pid)) if (NAMESPACE.test(target) && !kept.has(`${pid} ${NAMESPACE.exec(target)[1]}`)) kept.set(`${pid} ${NAMESPACE.exec(target)[1]}`, target);
+	return kept.values();
+}
+
 /** Namespaces that neither the daemon's own processes nor living sandboxes account for. */
 function strayNamespaces({ own, inside }, isFine) {
 	const pids = own.map((info) => info.pid);
 	const fine = namespacesOf(inside.filter((info) => isFine(info.id)).map((info) => info.pid));
 	const plain = new Set(pids.filter((pid) => !sandboxOf(pid)).flatMap((pid) => KINDS.map((kind) => readLink(`/proc/${pid}/ns/${kind}`))));
+	for (const name of keptNamespaces(own)) plain.add(name);
 	return [...namespacesOf(pids)].filter((name) => !fine.has(name) && !plain.has(name)).map((name) => `namespace ${name}`);
 }
 
