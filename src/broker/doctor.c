@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -316,6 +317,17 @@ static int probe_cg_freezer(const struct probe *probe)
 	return try_controller(probe, CGROUP_FREEZER);
 }
 
+/* Without them overlay cannot mark a folder as hiding the one of the image below it (EIO). tmpfs
+ * has them since Linux 6.6. */
+static bool has_user_xattrs(void)
+{
+	auto_close int fs = -1;
+	if (mount_new("tmpfs", "cloche", "size=64k", MOUNT_NOSUID | MOUNT_NODEV, &fs) < 0)
+		return false;
+	auto_close int dir = openat(fs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir >= 0 && fsetxattr(dir, "user.cloche", "y", 1, 0) == 0;
+}
+
 static int probe_disk(const struct probe *probe)
 {
 	static const enum disk_backend others[] = {DISK_QUOTA, DISK_TMPFS, DISK_LOOP};
@@ -334,6 +346,9 @@ static int probe_disk(const struct probe *probe)
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
 		if (disk_probe(others[i], dir) == 0)
 			at += snprintf(at, (size_t)(end - at), " %s", disk_name(others[i]));
+	if (!has_user_xattrs())
+		(void)snprintf(at, (size_t)(end - at),
+		               "; on tmpfs folders of an image stay (Linux before 6.6)");
 	return disk_probe(chosen, dir);
 }
 

@@ -464,7 +464,7 @@ int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeou
 	return r;
 }
 
-/* Up to Linux 6.2 the look-up of a page that is not cached answers NULL, since 6.3 an error. Stable
+/* Up to Linux 6.3 the look-up of a page that is not cached answers NULL, since 6.4 an error. Stable
  * kernels of before took fixes of ext4 from after, which look for the error only: where such a
  * kernel let go of a page of ext4's own it fails at the next rmdir (6.1.192, ext4_mb_load_buddy).
  * There the pages go when the kernel needs the memory, and the groups with them. */
@@ -477,7 +477,7 @@ static bool can_lose_pages(void)
 		return false;
 	unsigned long major = strtoul(kernel.release, &end, 10);
 	unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
-	return major > 6 || (major == 6 && minor >= 3);
+	return major > 6 || (major == 6 && minor >= 4);
 }
 
 /* Pages of files that outlive it (of /usr) are still charged to a group whose folder is removed,
