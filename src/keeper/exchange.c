@@ -236,6 +236,12 @@ void exchange_datagram(struct gateway *gateway, const uint8_t *bytes, size_t len
                        const struct transparent_end *from, const struct transparent_end *to)
 {
 	struct exchange *exchange = gateway->exchanges;
+	if (!uplink_is_own(&from->addr)) {
+		struct judgement judgement = {0};
+		judge_source(&judgement, &from->addr);
+		refuse(gateway, &judgement, from, to);
+		return;
+	}
 	while (exchange && !(is_same(&exchange->from, from) && is_same(&exchange->to, to)))
 		exchange = exchange->next;
 	if (!exchange || !gateway_fits_cap(gateway, len)) {

@@ -576,6 +576,11 @@ static void begin(struct flow *flow)
 		refuse(flow, JUDGE_BUSY);
 		return;
 	}
+	if (!uplink_is_own(&flow->from.addr)) {
+		judge_source(&flow->judgement, &flow->from.addr);
+		deny(flow);
+		return;
+	}
 	judge_stream(&gateway->judge, &flow->to, gateway_now_ms(gateway), &flow->judgement, &kind,
 	             &flow->is_strict);
 	inspect_start(&flow->inspect, kind);
@@ -606,11 +611,12 @@ void flow_accept(struct gateway *gateway, int fd)
 		flow_reset(&fd);
 		return;
 	}
-	if (to.port == PORT_DNS) {
+	bool is_own = uplink_is_own(&from.addr);
+	if (to.port == PORT_DNS && is_own) {
 		resolver_accept(&gateway->resolver, fd, &from, &to);
 		return;
 	}
-	if (to.port == PORT_HTTP && uplink_is_gateway(&to.addr) && gateway->hooks.guest) {
+	if (to.port == PORT_HTTP && is_own && uplink_is_gateway(&to.addr) && gateway->hooks.guest) {
 		gateway->hooks.guest(gateway->hooks.ctx, fd);
 		return;
 	}

@@ -159,7 +159,7 @@ static void on_datagram(struct loop_source *source, uint32_t events, void *ctx)
 			transparent_receive(source->fd, gateway->bytes, DATAGRAM_MOST, &from, &to);
 		if (len < 0)
 			break;
-		if (to.port == PORT_DNS)
+		if (to.port == PORT_DNS && uplink_is_own(&from.addr))
 			resolver_datagram(&gateway->resolver, gateway->bytes, (size_t)len, &from,
 			                  &to);
 		else

@@ -59,6 +59,13 @@ void judge_refuse(struct judgement *judgement, enum judge_reason reason, const c
 	fill_in(judgement->remedy, sizeof(judgement->remedy), reasons[reason].remedy, what);
 }
 
+void judge_source(struct judgement *judgement, const struct addr *from)
+{
+	char text[ADDR_TEXT];
+	addr_format(text, sizeof(text), from);
+	judge_refuse(judgement, JUDGE_SOURCE, text);
+}
+
 static void by_policy(const struct judge *judge, const struct policy_verdict *verdict, bool is_cidr,
                       const char *what, struct judgement *ret)
 {

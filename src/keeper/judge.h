@@ -45,6 +45,8 @@ struct addr judge_stand_in(uint16_t number);
 
 /* A denial of ours; `what` is the name or address in question. */
 void judge_refuse(struct judgement *judgement, enum judge_reason reason, const char *what);
+/* The same of whatever comes from another address than the sandbox's own. */
+void judge_source(struct judgement *judgement, const struct addr *from);
 /* May this name be asked for? */
 void judge_question(const struct judge *judge, const char *name, struct judgement *ret);
 /* NULL, or why an address must not be handed out for an allowed name. */

@@ -108,6 +108,12 @@ enum uplink_family uplink_family(const struct addr *addr)
 	return addr_is_v4(addr) ? UPLINK_V4 : UPLINK_V6;
 }
 
+bool uplink_is_own(const struct addr *addr)
+{
+	struct addr own = parse(addr_is_v4(addr) ? UPLINK_OWN_V4 : UPLINK_OWN_V6);
+	return memcmp(&own, addr, sizeof(own)) == 0;
+}
+
 bool uplink_is_gateway(const struct addr *addr)
 {
 	struct addr gateway = parse(addr_is_v4(addr) ? UPLINK_GATEWAY_V4 : UPLINK_GATEWAY_V6);

@@ -39,5 +39,7 @@ int uplink_set_up(struct uplink *uplink) NODISCARD;
 int uplink_leave(void) NODISCARD;
 /* The other end's family. */
 enum uplink_family uplink_family(const struct addr *addr);
+/* The sandbox's own address: the source of whatever did not choose another. */
+bool uplink_is_own(const struct addr *addr);
 /* The gateway's own address. */
 bool uplink_is_gateway(const struct addr *addr);

@@ -3,11 +3,12 @@
  *
  *	daddr is loopback           accept     the sandbox's own processes among each other
  *	daddr is own                accept     the same, and our answers
- *	saddr is not own            drop       a source somebody made up
+ *	mark is ours                accept     answers of ours to a source that somebody made up
  *	tproxy to gateway:port      accept     TCP and UDP, when our socket is there
  *	                            drop       everything else, by the chain's policy
  *
- * The source comes before tproxy, so no answer of ours to a made-up source comes back to us.
+ * The mark comes before tproxy, so no answer of ours comes back to us; nothing inside may set one.
+ * A made-up source is judged like anything else: dropped here, it would look like a dead host.
  */
 #include "os/nft.h"
 
@@ -21,25 +22,25 @@
 #include <sys/socket.h>
 
 #include "os/netlink.h"
+#include "os/transparent.h"
 
 #define TABLE "cloche"
 #define CHAIN "in"
 
 enum { V4_AT = 12, PRIORITY = -150 /* as mangle: where tproxy belongs */ };
 
-/* Where the addresses stand in the network header, and what 127.0.0.0/8 or ::1 looks like. */
+/* Where the destination stands in the network header, and what 127.0.0.0/8 or ::1 looks like. */
 struct family {
 	uint8_t number;
 	uint32_t len;
-	uint32_t source_at, destination_at;
+	uint32_t destination_at;
 	uint8_t loopback[16], loopback_mask[16];
 };
 
 static const struct family families[] = {
-	{NFPROTO_IPV4, 4, 12, 16, {127}, {0xff}},
+	{NFPROTO_IPV4, 4, 16, {127}, {0xff}},
 	{NFPROTO_IPV6,
          16,
-         8,
          24,
          {[15] = 1},
          {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -173,10 +174,18 @@ static void put_own(struct netlink_batch *batch, const struct family *family,
 	compare(batch, NFT_CMP_EQ, bytes_of(family, own), family->len);
 	verdict(batch, NF_ACCEPT);
 	netlink_unnest(batch, rule);
-	rule = begin_rule(batch, family, 0);
-	load_address(batch, family, family->source_at);
-	compare(batch, NFT_CMP_NEQ, bytes_of(family, own), family->len);
-	verdict(batch, NF_DROP);
+}
+
+static void put_mark(struct netlink_batch *batch, const struct family *family)
+{
+	const uint32_t mark = TRANSPARENT_MARK;
+	size_t rule = begin_rule(batch, family, 0);
+	struct open_expression open = expression(batch, "meta");
+	netlink_put_be32(batch, NFTA_META_DREG, NFT_REG_1);
+	netlink_put_be32(batch, NFTA_META_KEY, NFT_META_MARK);
+	close_expression(batch, open);
+	compare(batch, NFT_CMP_EQ, (const uint8_t *)&mark, sizeof(mark));
+	verdict(batch, NF_ACCEPT);
 	netlink_unnest(batch, rule);
 }
 
@@ -220,6 +229,7 @@ int nft_tproxy_load(const struct nft_tproxy *tproxies, size_t count)
 		put_chain(&batch, family);
 		put_loopback(&batch, family);
 		put_own(&batch, family, &tproxies[i].own);
+		put_mark(&batch, family);
 		put_tproxy(&batch, family, &tproxies[i]);
 	}
 	bound(&batch, NFNL_MSG_BATCH_END);

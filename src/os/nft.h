@@ -10,7 +10,7 @@
 #include "base/base.h"
 
 struct nft_tproxy {
-	struct addr own;     /* lo's address: the only source, and a destination like 127.0.0.1 */
+	struct addr own;     /* lo's address: a destination like 127.0.0.1 */
 	struct addr gateway; /* where the transparent sockets are bound … */
 	uint16_t port;       /* … and at which port */
 };

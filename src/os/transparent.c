@@ -66,6 +66,13 @@ static int set_on(int fd, int level, int option)
 	return setsockopt(fd, level, option, &on, sizeof(on)) < 0 ? -errno : 0;
 }
 
+/* Accepted connections have it from their listener. */
+static int set_mark(int fd)
+{
+	const uint32_t mark = TRANSPARENT_MARK;
+	return setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) < 0 ? -errno : 0;
+}
+
 /* A bound socket; family options set. */
 static int make_bound(const struct transparent_end *at, int type, int *ret_fd)
 {
@@ -74,7 +81,9 @@ static int make_bound(const struct transparent_end *at, int type, int *ret_fd)
 		socket(is_v6 ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	int r = is_v6 ? set_on(fd, SOL_IPV6, IPV6_V6ONLY) : 0;
+	int r = set_mark(fd);
+	if (r >= 0 && is_v6)
+		r = set_on(fd, SOL_IPV6, IPV6_V6ONLY);
 	if (r >= 0)
 		r = is_v6 ? set_on(fd, SOL_IPV6, IPV6_TRANSPARENT)
 		          : set_on(fd, SOL_IP, IP_TRANSPARENT);
@@ -112,6 +121,8 @@ int transparent_raw(bool is_v6)
 	if (fd < 0)
 		return -errno;
 	int r = is_v6 ? set_on(fd, SOL_IPV6, IPV6_HDRINCL) : set_on(fd, SOL_IP, IP_HDRINCL);
+	if (r >= 0)
+		r = set_mark(fd);
 	return r < 0 ? r : take_fd(&fd);
 }
 

@@ -11,6 +11,9 @@
 #include "base/addr.h"
 #include "base/base.h"
 
+/* On every packet these sockets send: os/nft.h lets them pass to whatever address they answer. */
+enum { TRANSPARENT_MARK = 0xc10c };
+
 struct transparent_end {
 	struct addr addr;
 	uint16_t port;

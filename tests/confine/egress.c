@@ -251,15 +251,47 @@ static struct verdict mark(void)
 	return socket_option(SOL_SOCKET, SO_MARK);
 }
 
+/* Bound to an address that is not the sandbox's own: refused like any other, and at once. */
+static struct verdict from_elsewhere(const char *source, const char *address, int type)
+{
+	struct place from = at(source, 0), to = at(address, 80);
+	int fd = open_to(&to, type);
+	struct timeval soon = {.tv_sec = PATIENCE_MS / 1000};
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	char byte;
+	int on = 1;
+	if (to.any.sa_family == AF_INET6)
+		setsockopt(fd, SOL_IPV6, IPV6_FREEBIND, &on, sizeof(on));
+	if (bind(fd, &from.any, from.len) < 0)
+		return broken("bind to %s: %s", source, strerror(errno));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
+	if (connect(fd, &to.any, to.len) < 0)
+		return broken("from %s: %s", source, strerror(errno));
+	bool is_sent = send(fd, GET, sizeof(GET) - 1, MSG_NOSIGNAL) >= 0;
+	if (is_sent && poll(&ready, 1, PATIENCE_MS) != 1)
+		return broken("from %s: nothing says that it was refused", source);
+	if (is_sent && recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
+		return broken("from %s: answered", source);
+	close(fd);
+	return held(0, "refused at once");
+}
+
 static struct verdict spoofed_source(void)
 {
-	struct place from = at("8.8.4.4", 0), to = at(probe_arg("address"), 80);
-	int fd = open_to(&to, SOCK_STREAM);
-	struct timeval soon = {.tv_sec = 1};
-	if (bind(fd, &from.any, from.len) < 0)
-		return held(errno, "refused");
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
-	return REFUSED(connect(fd, &to.any, to.len), EINPROGRESS, ETIMEDOUT, EHOSTUNREACH, EINVAL);
+	const struct {
+		const char *source, *address;
+	} ways[] = {{"8.8.4.4", probe_arg("address")},
+	            {"127.0.0.1", probe_arg("address")},
+	            {"2001:4860:4860::8844", probe_arg("other6")},
+	            {"::1", probe_arg("other6")}};
+	static const int types[] = {SOCK_STREAM, SOCK_DGRAM};
+	for (size_t i = 0; i < ATTEMPT_COUNT(ways) * ATTEMPT_COUNT(types); i++) {
+		struct verdict verdict =
+			from_elsewhere(ways[i / 2].source, ways[i / 2].address, types[i % 2]);
+		if (!verdict.held)
+			return verdict;
+	}
+	return held(0, "refused at once");
 }
 
 /* Loose source routing towards somewhere else. */
