@@ -1,4 +1,4 @@
-/* `cloche serve, stop, doctor, status, version`: the daemon as a whole. */
+/* `cloche serve, stop, status, version`: the daemon as a whole. */
 #include <jansson.h>
 
 #include "base/mem.h"
@@ -47,104 +47,6 @@ int cmd_stop(struct cli *cli)
 	if (how.grace_ms > STOP_GRACE_MOST_MS)
 		return err_set(&cli->err, ERR_INVALID, "--grace is at most 5 minutes");
 	return cli->roles->stop(cli->state_dir, &how, &cli->err);
-}
-
-/* --- doctor --- */
-
-static void add_check(const struct cli_check *check, void *ctx)
-{
-	json_t *checks = ctx;
-
-	/* Our own texts: always UTF-8. */
-	(void)json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s}", "name", check->name,
-	                                              "status", check->status, "detail",
-	                                              check->detail, "remedy", check->remedy));
-}
-
-/* {ok, checks} as the API gives it, from the daemon or by trying ourselves. */
-static int examine(struct cli *cli, json_t **ret)
-{
-	size_t index;
-	json_t *check;
-	bool ok = true;
-
-	if (client_get(cli, "/api/v1/doctor", ret) == 0)
-		return 0;
-	if (cli->err.code != ERR_UNAVAILABLE && cli->err.code != ERR_FORBIDDEN)
-		return -1;
-	cli->err = (struct err){0};
-	json_t *checks = json_array();
-
-	if (cli->roles->doctor(cli->state_dir, add_check, checks, &cli->err) < 0) {
-		json_decref(checks);
-		return -1;
-	}
-	json_array_foreach (checks, index, check) {
-		ok = ok && !str_eq(client_str(check, "status"), "missing");
-	}
-	*ret = json_pack("{s:b, s:o}", "ok", ok, "checks", checks);
-	return 0;
-}
-
-static enum term_style style_of(const char *status)
-{
-	if (str_eq(status, "ok"))
-		return TERM_GREEN;
-	return str_eq(status, "missing") ? TERM_RED : TERM_YELLOW;
-}
-
-static void print_escaped(const char *text)
-{
-	size_t size = strlen(text) * 4 + 8;
-	auto_free char *shown = mem_zalloc(size);
-
-	str_escape(shown, size, text, strlen(text));
-	(void)fputs(shown, stdout);
-}
-
-static void print_check(const json_t *check, int width)
-{
-	const char *status = client_str(check, "status");
-	const char *remedy = client_str(check, "remedy");
-
-	(void)printf("%s%-8s%s  %-*s  ", term_style(style_of(status)), status,
-	             term_style(TERM_PLAIN), width, client_str(check, "name"));
-	print_escaped(client_str(check, "detail"));
-	(void)putchar('\n');
-	if (*remedy == '\0' || str_eq(status, "ok"))
-		return;
-	(void)printf("%*s-> ", width + 12, "");
-	print_escaped(remedy);
-	(void)putchar('\n');
-}
-
-int cmd_doctor(struct cli *cli)
-{
-	int r = cli_parse(cli, NULL, 0, 0);
-	auto_json json_t *report = NULL;
-	size_t index;
-	json_t *check;
-	int width = 0;
-
-	if (r <= 0)
-		return r;
-	if (examine(cli, &report) < 0)
-		return -1;
-	bool ok = json_is_true(json_object_get(report, "ok"));
-
-	if (output_json(cli, report))
-		return ok ? 0 : 1;
-	const json_t *checks = json_object_get(report, "checks");
-
-	json_array_foreach (checks, index, check) {
-		width = MAX(width, (int)strlen(client_str(check, "name")));
-	}
-	json_array_foreach (checks, index, check) {
-		print_check(check, width);
-	}
-	(void)puts(ok ? "\nthis machine enforces what Cloche promises"
-	              : "\nsandboxes are refused here unless their profile says degraded = true");
-	return ok ? 0 : 1;
 }
 
 /* --- status, version --- */

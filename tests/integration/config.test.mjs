@@ -1,10 +1,11 @@
 // config.toml, setup, doctor, the lock, help: what an operator meets.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
-import { Daemon, clocheBin, isRoot, ordinaryUser, run, withDaemon } from './lib.mjs';
+import { Daemon, clocheBin, isRoot, ordinaryUser, run, tar, until, withDaemon } from './lib.mjs';
 
 describe('config.toml', () => {
 	const wrong = {
@@ -98,7 +99,56 @@ describe('doctor', () => {
 		assert.deepEqual(disk(alone.stdout), disk(JSON.stringify(report)), 'before the first start as after it');
 		assert.deepEqual(fs.readdirSync(cloche.folder).filter((name) => name.includes('doctor')), [], 'nothing stays');
 		const api = await cloche.get('GET', '/doctor');
-		assert.deepEqual(api.checks.map((one) => [one.name, one.status]), report.checks.map((one) => [one.name, one.status]));
+		// the command line starts a sandbox besides
+		assert.deepEqual([...api.checks.map((one) => [one.name, one.status]), ['sandbox', 'ok']], report.checks.map((one) => [one.name, one.status]));
+	});
+
+	const trial = (result) => JSON.parse(result.stdout).checks.find((one) => one.name === 'sandbox');
+	const doctor = ['-o', 'json', 'doctor'];
+
+	test('starts a sandbox and takes it away again, with and without a daemon', async () => {
+		const started = async () => (await cloche.get('GET', '/events?limit=1000')).items.filter((one) => one.kind === 'sandbox.running').length;
+		const before = await started();
+		const { status, detail } = trial(await cloche.cli(doctor));
+		assert.deepEqual([status, detail], ['ok', 'one was started and ran /bin/true']);
+		await until(async () => (await started()) === before + 1, 'it was there');
+		await until(async () => (await cloche.get('GET', '/sandboxes')).items.length === 0, 'it is gone');
+
+		const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-test-'));
+		const env = { ...cloche.env, CLOCHE_STATE: path.join(folder, 'state'), TMPDIR: folder };
+		assert.deepEqual(trial(await run(clocheBin(), doctor, { env })), { name: 'sandbox', status: 'ok', detail, remedy: '' });
+		assert.deepEqual(fs.readdirSync(folder), [], 'nothing stays, no state directory either');
+		fs.rmdirSync(folder);
+	});
+
+	test('names the step at which one fails, though every mechanism is there', async () => {
+		const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cloche-test-'));
+		fs.copyFileSync(clocheBin(), path.join(folder, 'cloche'));
+		const env = { ...cloche.env, CLOCHE_STATE: path.join(folder, 'state'), TMPDIR: folder };
+		const alone = await run(path.join(folder, 'cloche'), doctor, { env });
+		assert.equal(alone.code, 1);
+		assert.match(trial(alone).detail, /^start a daemon: .*cloched/);
+		fs.rmSync(folder, { recursive: true });
+
+		const broken = await Daemon.start();
+		try {
+			const archive = path.join(broken.folder, 'bare.tar');
+			fs.writeFileSync(archive, tar([{ name: 'bin/', type: 'dir' }]));
+			await broken.ok(['image', 'import', 'bare', archive]);
+			assert.equal((await broken.cli(['stop'])).code, 0);
+			await broken.ended;
+			broken.configure('[sandboxes.default]\npool = 0\nimage = "bare"\n');
+			await broken.serve();
+			const result = await broken.cli(doctor);
+			assert.equal(result.code, 1);
+			assert.match(trial(result).detail, /^execute '\/bin\/true': No such file/);
+			assert.equal(trial(result).status, 'missing');
+			assert.match((await broken.cli(['doctor'])).stdout, /no sandbox works here/);
+			await until(async () => (await broken.get('GET', '/sandboxes')).items.length === 0, 'it is gone');
+			await broken.stop();
+		} finally {
+			await broken.discard();
+		}
 	});
 
 	test('status and version', async () => {

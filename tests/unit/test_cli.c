@@ -225,6 +225,8 @@ TEST(doctor_without_a_daemon_tries_itself)
 	CHECK_INT(human.status, 1);
 	CHECK_HAS(human.out, "missing   cgroup");
 	CHECK_HAS(human.out, "-> delegate one");
+	/* what would serve is this program, which does not */
+	CHECK_HAS(human.out, "missing   sandbox  start a daemon: ");
 	auto_ran struct ran json = RUN("doctor", "-o", "jsonl");
 	CHECK_INT(json.status, 1);
 	CHECK_HAS(json.out, "\"ok\":false");
