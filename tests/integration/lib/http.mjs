@@ -82,7 +82,10 @@ export async function raw(socketPath, bytes, { ms = 3000, end = false } = {}) {
 	socket.write(bytes);
 	if (end) socket.end();
 	const closed = new Promise((resolve) => socket.on('close', () => resolve(true)));
-	const isClosed = await Promise.race([closed, sleep(ms).then(() => false)]);
+	let timer; // one that goes on would hold the file open
+	const late = new Promise((resolve) => (timer = setTimeout(resolve, ms, false)));
+	const isClosed = await Promise.race([closed, late]);
+	clearTimeout(timer);
 	socket.destroy();
 	return { text: Buffer.concat(parts).toString('latin1'), closed: isClosed };
 }
