@@ -13,7 +13,7 @@
 #include "daemon/step.h"
 #include "runtime/image.h"
 
-enum { CLAIM_MS = 5000 };
+enum { CLAIM_MS = 5000, ENFORCE_MOST_MS = 60 * 1000 };
 
 static const struct err no_err;
 
@@ -119,6 +119,7 @@ static void on_running_stored(const struct store_result *result, void *ctx)
 	member_unref(member);
 }
 
+/* It runs: from here on its time counts. */
 static int take_over(struct member *member, struct err *err)
 {
 	struct sandbox *row = member->row;
@@ -299,12 +300,10 @@ static void on_claim_enforced(struct member *member, const struct err *err)
 
 	if (step_is_cut_off(member, err))
 		return;
-	if (err->code != ERR_OK || step_apply(member, SANDBOX_EVENT_STARTED, &refused) < 0) {
+	if (err->code != ERR_OK || take_over(member, &refused) < 0) {
 		cannot_claim(member, &refused);
 		return;
 	}
-	row->started_ms = io_real_ms();
-	row->expires_ms = row->spec.ttl_ms ? row->started_ms + row->spec.ttl_ms : 0;
 	store_claimed(member);
 	if (row->spec.is_ephemeral)
 		member_answer(&member->start_waiters, row, &no_err);
@@ -332,8 +331,10 @@ static void claim(struct member *member)
 	member->asked_us = io_boot_us();
 	wire_put_u64(&out, FIELD_OUTPUT_RATE, spec->limits.output_rate);
 	wire_put_u64(&out, FIELD_NOFILE, spec->limits.nofile);
+	/* As with a launch: told again when it runs. */
 	if (spec->ttl_ms)
-		wire_put_u64(&out, FIELD_DEADLINE_MS, io_boot_ms() + spec->ttl_ms);
+		wire_put_u64(&out, FIELD_DEADLINE_MS,
+		             io_boot_ms() + ENFORCE_MOST_MS + spec->ttl_ms);
 	if (spec_is_for_one_command(spec))
 		wire_put_u64(&out, FIELD_ONCE, 1);
 	peer_call(member->peer, number, &out, CLAIM_MS, on_claimed, member);

@@ -123,8 +123,11 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 		wire_put_str(&out, FIELD_DISK_BACKEND, sandbox->spec.disk_backend);
 	wire_put_u64(&out, FIELD_DEGRADED, sandbox->spec.degraded);
 	wire_put_u64(&out, FIELD_PARKED, how);
+	/* Its time begins when it runs, and is told then; this is for when nobody lives to do so.
+	 */
 	if (how == RUNTIME_START && sandbox->spec.ttl_ms)
-		wire_put_u64(&out, FIELD_DEADLINE_MS, io_boot_ms() + sandbox->spec.ttl_ms);
+		wire_put_u64(&out, FIELD_DEADLINE_MS,
+		             io_boot_ms() + LAUNCH_MS + sandbox->spec.ttl_ms);
 	gate_call(&native_of(runtime)->launches, number, &out, LAUNCH_MS, on_launched, launch);
 }
 

@@ -44,6 +44,9 @@ describe('pool', () => {
 			const { stdout } = await cloche.get('POST', `/sandboxes/${box.id}/execs`, { shell: 'echo $WHO; pwd; id -un' });
 			assert.equal(stdout, 'me\n/tmp\nagent\n');
 			await filled(cloche, POOL + 1);
+			const short = await cloche.create({ ttl: 1000 });
+			const ended = await cloche.get('GET', `/sandboxes/${short.id}/wait?timeoutMs=30000`);
+			assert.deepEqual([ended.state, ended.endReason], ['stopped', 'ttl']);
 		}));
 
 	test('each is used once', () =>

@@ -145,13 +145,32 @@ describe('sandboxes', () => {
 		const ended = await cloche.get('GET', `/sandboxes/${short.id}/wait?timeoutMs=5000`);
 		assert.equal(ended.state, 'stopped');
 		assert.equal(ended.endReason, 'ttl');
-		const moved = await cloche.create({ ttl: 1500 });
+		const moved = await cloche.create({ ttl: 60000 });
 		await cloche.ok(['sandbox', 'extend', moved.id, '1h']);
 		const info = await cloche.get('GET', `/sandboxes/${moved.id}`);
 		assert.ok(Date.parse(info.expiresAt) - Date.now() > 3000000);
 		await cloche.ok(['sandbox', 'extend', moved.id, 'none']);
 		assert.equal((await cloche.get('GET', `/sandboxes/${moved.id}`)).expiresAt, null);
 		for (const one of [short, moved]) await cloche.get('DELETE', `/sandboxes/${one.id}?force=1`);
+	});
+
+	test('time to live begins when it runs, however long that took', async () => {
+		const [zygote] = cloche.processes('cloche:launch');
+		const ttl = 1000;
+		process.kill(zygote.pid, 'SIGSTOP');
+		const making = cloche.create({ ttl });
+		try {
+			const asked = await until(async () => (await cloche.get('GET', '/sandboxes?state=creating')).items[0], 'it is asked for');
+			await until(() => Date.now() > Date.parse(asked.createdAt) + ttl, 'its time would be over');
+		} finally {
+			process.kill(zygote.pid, 'SIGCONT');
+		}
+		const late = await making;
+		assert.deepEqual([late.state, Date.parse(late.expiresAt) - Date.parse(late.startedAt)], ['running', ttl]);
+		const ended = await cloche.get('GET', `/sandboxes/${late.id}/wait?timeoutMs=30000`);
+		assert.deepEqual([ended.state, ended.endReason], ['stopped', 'ttl']);
+		assert.ok(Date.parse(ended.endedAt) >= Date.parse(late.expiresAt) - 50, `${ended.endedAt} ${late.expiresAt}`); // two clocks
+		await cloche.get('DELETE', `/sandboxes/${late.id}`);
 	});
 
 	test('wait answers when it ends, or says that it did not', async () => {
