@@ -1,18 +1,37 @@
 #include "base/must.h"
+#include "store/number.h"
+#include "store/store_impl.h"
 #include "store/write.h"
 
-/* Fills in the numbers the store gave to the event. */
-static void take_numbers(struct store_write *write, struct op *op, sqlite3_stmt *statement)
+static struct value value_id(const struct id *id)
 {
-	must(op->event != NULL);
-	op->event->seq = db_column_int(statement, 0);
-	op->event->sandbox_seq = db_column_int(statement, 1);
-	op->event->owner = db_column_id(statement, 2);
-	op->event->team = db_column_id(statement, 3);
-	if (!visibility_from(db_column_view(statement, 4), &op->event->visibility))
-		op->event->visibility = VISIBILITY_PRIVATE;
-	write->result.seq = op->event->seq;
-	write->result.sandbox_seq = op->event->sandbox_seq;
+	return value_text(id->text[0] != '\0' ? id->text : NULL);
+}
+
+static int add_event(struct store_write *write, struct event *event, struct db *db, struct err *err)
+{
+	sqlite3_stmt *statement;
+
+	if (numbers_give(write->store->numbers, db, event, err) < 0)
+		return -1;
+	const struct value values[] = {
+		value_int(event->seq),
+		value_id(&event->sandbox),
+		value_int(event->sandbox_seq),
+		value_int(event->time_ms),
+		value_text(event_name(event->kind)),
+		value_text(event->data),
+		value_id(&event->owner),
+		value_id(&event->team),
+		value_text(event->team.text[0] ? visibility_name(event->visibility) : NULL),
+	};
+
+	if (db_begin(db, SQL_EVENT_ADD, values, ARRAY_LEN(values), &statement, err) < 0 ||
+	    db_step(db, statement, err) < 0)
+		return -1;
+	write->result.seq = event->seq;
+	write->result.sandbox_seq = event->sandbox_seq;
+	return 0;
 }
 
 /* Says what a violated constraint means to people. */
@@ -32,14 +51,17 @@ static int apply_op(struct store_write *write, struct op *op, struct db *db, str
 
 	if (op->audit != NULL)
 		return audit_apply(write->store, op->audit, db, err);
+	if (op->event != NULL)
+		return add_event(write, op->event, db, err);
 	if (db_begin(db, op->sql, op->values, op->count, &statement, err) < 0)
 		return -1;
-	while ((r = db_step(db, statement, err)) > 0)
-		take_numbers(write, op, statement);
+	r = db_step(db, statement, err);
+	must(r <= 0); /* none of them answers with rows */
 	if (r < 0)
 		return explain(op, sqlite3_extended_errcode(db->handle), err);
 	if (op->if_none != ERR_OK && sqlite3_changes(db->handle) == 0)
 		return err_set(err, op->if_none, "%s", op->if_none_text);
+	numbers_learn(write->store->numbers, op);
 	return 0;
 }
 

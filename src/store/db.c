@@ -100,6 +100,9 @@ int db_open(struct db *db, const char *path, const char *vfs, enum db_mode mode,
 	sqlite3_busy_timeout(db->handle, 5000);
 	sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	/* What a statement keeps aside for a moment needs no file. */
+	if (db_exec(db, "PRAGMA temp_store = MEMORY", err) < 0)
+		return -1;
 	/* A reader is opened read-write, since only then can it recover the WAL's index. */
 	return mode == DB_WRITER ? set_up_writer(db, err)
 	                         : db_exec(db, "PRAGMA query_only = ON", err);

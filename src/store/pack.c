@@ -1,6 +1,7 @@
 #include "store/pack.h"
 
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/str.h"
 
 /* Writes the escaped text and returns its end. */
@@ -54,36 +55,106 @@ void unpack_strings(const char *text, struct strings *list)
 	}
 }
 
-static void set_number(struct strings *list, const char *name, uint64_t value)
-{
-	char text[24];
+/* name=value lines into what is big enough for them. */
+enum { PACKED_LINE = 80 };
 
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	strings_set(list, name, text);
+static char *put_number(char *to, const char *name, uint64_t value)
+{
+	int len = snprintf(to, PACKED_LINE, "%s=%llu\n", name, (unsigned long long)value);
+
+	must(len > 0 && len < PACKED_LINE);
+	return to + len;
 }
 
 char *pack_limits(const struct limits *limits)
 {
-	struct strings list = {0};
-	char *packed;
+	size_t count = 0;
+	char *packed, *at;
 
+	while (limits_table[count].name != NULL)
+		count++;
+	at = packed = mem_zalloc(count * PACKED_LINE + 1);
 	for (const struct limit *limit = limits_table; limit->name != NULL; limit++)
-		set_number(&list, limit->name, limits_get(limits, limit));
-	packed = pack_strings(&list);
-	strings_done(&list);
+		at = put_number(at, limit->name, limits_get(limits, limit));
 	return packed;
 }
 
 char *pack_meters(const struct meters *meters)
 {
+	size_t count = 0;
+	char *packed, *at;
+
+	while (meters_table[count].name != NULL)
+		count++;
+	at = packed = mem_zalloc(count * PACKED_LINE + 1);
+	for (const struct meter *meter = meters_table; meter->name != NULL; meter++)
+		at = put_number(at, meter->name, meters_get(meters, meter));
+	return packed;
+}
+
+/* --- the journal of a run: step, status, attempts, two times, what there is to say --- */
+
+char *pack_steps(const struct run_progress *steps)
+{
 	struct strings list = {0};
 	char *packed;
 
-	for (const struct meter *meter = meters_table; meter->name != NULL; meter++)
-		set_number(&list, meter->name, meters_get(meters, meter));
+	for (size_t i = 0; i < RUN_STEP_COUNT_; i++) {
+		const struct run_progress *step = &steps[i];
+
+		if (step->status != NULL)
+			strings_take(&list, mem_printf("%s %s %llu %llu %llu %s",
+			                               run_step_name(step->step), step->status,
+			                               (unsigned long long)step->attempts,
+			                               (unsigned long long)step->started_ms,
+			                               (unsigned long long)step->ended_ms,
+			                               step->detail != NULL ? step->detail : ""));
+	}
 	packed = pack_strings(&list);
 	strings_done(&list);
 	return packed;
+}
+
+/* Cuts the next word off. */
+static char *next_word(char **at)
+{
+	char *word = *at;
+	size_t len = strcspn(word, " ");
+
+	*at = word + len + (word[len] != '\0');
+	word[len] = '\0';
+	return word;
+}
+
+/* False: nothing was taken. */
+static bool unpack_step(char *line, struct run_progress *ret)
+{
+	uint64_t *numbers[] = {&ret->attempts, &ret->started_ms, &ret->ended_ms};
+	const char *step = next_word(&line);
+	const char *status = next_word(&line);
+
+	*ret = (struct run_progress){0};
+	if (!run_step_from(step, &ret->step))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		if (str_to_u64(next_word(&line), numbers[i]) < 0)
+			return false;
+	}
+	ret->status = mem_strdup(status);
+	ret->detail = *line != '\0' ? mem_strdup(line) : NULL;
+	return true;
+}
+
+size_t unpack_steps(const char *text, struct run_progress *ret)
+{
+	struct strings list = {0};
+	size_t count = 0;
+
+	unpack_strings(text, &list);
+	for (size_t i = 0; i < list.count && count < RUN_STEP_COUNT_; i++)
+		count += unpack_step(list.items[i], &ret[count]);
+	strings_done(&list);
+	return count;
 }
 
 void unpack_limits(const char *text, struct limits *limits)

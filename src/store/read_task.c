@@ -301,30 +301,17 @@ int store_run_git_get(struct store *store, const char *run, char **ret, struct e
 int store_run_steps(struct store *store, const char *run, struct progress_list *ret,
                     struct err *err)
 {
-	struct progress_list list = {0};
 	sqlite3_stmt *row;
 	int r;
 
 	if (begin(store, SQL_RUN_STEPS, &row, err, value_text(run)) < 0)
 		return -1;
-	while ((r = db_step(&store->reader, row, err)) > 0) {
-		struct run_progress *item = &list.items[list.count];
-
-		if (list.count == ARRAY_LEN(list.items) ||
-		    !run_step_from(db_column_view(row, 0), &item->step))
-			continue;
-		item->status = db_column_text(row, 1);
-		item->detail = db_column_text(row, 2);
-		item->attempts = db_column_int(row, 3);
-		item->started_ms = db_column_int(row, 4);
-		item->ended_ms = db_column_int(row, 5);
-		list.count++;
-	}
+	r = db_step(&store->reader, row, err);
 	if (r < 0)
-		progress_list_done(&list);
-	else
-		*ret = list;
-	return r;
+		return -1;
+	ret->count = r > 0 ? unpack_steps(db_column_view(row, 0), ret->items) : 0;
+	sqlite3_reset(row);
+	return 0;
 }
 
 void progress_list_done(struct progress_list *list)

@@ -1,10 +1,11 @@
 /*
- * Group commit. The writer thread takes everything that waits, applies it in one transaction
- * (each write in a savepoint, so that a refused one takes only itself back) and commits. While it
- * waits for the disk the next group gathers: an idle store commits at once, a busy one commits
- * many writes with one fsync, and no timer is involved. What nobody waits for lies in the queue
- * until somebody waits for something else, or says that it is time (store_hurry). A group is closed
- * after GROUP_MS of work so that its first write does not wait for a long queue behind it.
+ * Group commit. The writer thread takes everything that waits, applies it in one transaction and
+ * commits. A refused write takes only itself back: then the group begins anew with each write in a
+ * savepoint, which is dearer and seldom needed. While it waits for the disk the next group gathers:
+ * an idle store commits at once, a busy one commits many writes with one fsync, and no timer is
+ * involved. What nobody waits for lies in the queue until somebody waits for something else, or
+ * says that it is time (store_hurry). A group is closed after GROUP_MS of work so that its first
+ * write does not wait for a long queue behind it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include "store/audit.h"
 #include "store/later.h"
 #include "store/migrate.h"
+#include "store/number.h"
 #include "store/store_impl.h"
 #include "store/write.h"
 
@@ -41,6 +43,7 @@ static struct store_write *list_take_first(struct write_list *list)
 {
 	struct store_write *write = list->first;
 
+	must(write != NULL);
 	list->first = write->next;
 	if (list->first == NULL)
 		list->last = &list->first;
@@ -75,50 +78,75 @@ static int say(struct store *store, enum sql sql, struct err *err)
 	return db_step(&store->writer, statement, err);
 }
 
-/* One write inside the group's transaction. Fails only when the whole group must. */
-static int apply_in_group(struct store *store, struct store_write *write, struct err *err)
+enum group_end {
+	GROUP_FAILED = -1,
+	GROUP_DONE = 0,
+	GROUP_REFUSED = 1, /* a write was half done when it was refused */
+};
+
+/* One write inside the group's transaction, in a savepoint when is_careful. */
+static enum group_end apply_in_group(struct store *store, struct store_write *write,
+                                     bool is_careful, struct err *err)
 {
 	struct db *db = &store->writer;
 
 	write->result = (struct store_result){.ok = true};
-	if (say(store, SQL_ONE_BEGIN, err) < 0)
-		return -1;
+	if (is_careful && say(store, SQL_ONE_BEGIN, err) < 0)
+		return GROUP_FAILED;
 	if (write_apply(write, db, err) == 0)
-		return say(store, SQL_ONE_DONE, err);
+		return is_careful && say(store, SQL_ONE_DONE, err) < 0 ? GROUP_FAILED : GROUP_DONE;
 	if (!write_is_refusal(err))
-		return -1;
+		return GROUP_FAILED;
+	if (!is_careful)
+		return GROUP_REFUSED;
 	write->result = (struct store_result){.ok = false, .err = *err};
-	return db_exec(db, "ROLLBACK TO one; RELEASE one", err);
+	numbers_forget(store->numbers);
+	return db_exec(db, "ROLLBACK TO one; RELEASE one", err) < 0 ? GROUP_FAILED : GROUP_DONE;
 }
 
 /* Takes writes from waiting to group until they are all applied or the time is over. */
-static int fill_group(struct store *store, struct write_list *waiting, struct write_list *group,
-                      struct err *err)
+static enum group_end fill_group(struct store *store, struct write_list *waiting,
+                                 struct write_list *group, bool is_careful, struct err *err)
 {
 	uint64_t end = io_boot_ms() + GROUP_MS;
 
 	if (say(store, SQL_GROUP_BEGIN, err) < 0) {
 		list_add(group, list_take_first(waiting));
-		return -1;
+		return GROUP_FAILED;
 	}
 	do {
 		struct store_write *write = list_take_first(waiting);
+		enum group_end r;
 
 		list_add(group, write);
-		if (apply_in_group(store, write, err) < 0)
-			return -1;
+		r = apply_in_group(store, write, is_careful, err);
+		if (r != GROUP_DONE)
+			return r;
 	} while (waiting->first != NULL && io_boot_ms() < end);
-	return say(store, SQL_GROUP_COMMIT, err);
+	return say(store, SQL_GROUP_COMMIT, err) < 0 ? GROUP_FAILED : GROUP_DONE;
+}
+
+static void roll_back(struct store *store)
+{
+	db_rollback(&store->writer);
+	numbers_forget(store->numbers);
 }
 
 /* Moves writes from waiting to group, committed or failed. True when they are on disk. */
 static bool run_group(struct store *store, struct write_list *waiting, struct write_list *group)
 {
 	struct err err = {0};
+	enum group_end r = fill_group(store, waiting, group, false, &err);
 
-	if (fill_group(store, waiting, group, &err) == 0)
+	if (r == GROUP_REFUSED) {
+		roll_back(store);
+		list_move(group, waiting);
+		list_move(waiting, group);
+		r = fill_group(store, waiting, group, true, &err);
+	}
+	if (r == GROUP_DONE)
 		return true;
-	db_rollback(&store->writer);
+	roll_back(store);
 	fail_all(group, &err);
 	return false;
 }
@@ -238,6 +266,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 	struct store *store = mem_new(struct store);
 
 	store->path = mem_strdup(options->path);
+	store->numbers = numbers_new();
 	store->event_fd = -1;
 	store->audit_last = &store->audit_first;
 	if (options->audit_key != NULL)
@@ -283,6 +312,7 @@ void store_close(struct store *store)
 	pthread_mutex_destroy(&store->lock);
 	pthread_cond_destroy(&store->wake);
 	pthread_cond_destroy(&store->done_wake);
+	numbers_free(store->numbers);
 	free(store->path);
 	free(store);
 }

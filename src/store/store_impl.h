@@ -8,6 +8,7 @@
 #include "store/store.h"
 
 struct audit_wait;
+struct numbers;
 
 enum { STORE_SEALING_KEY = 32 };
 
@@ -19,8 +20,9 @@ struct write_list {
 
 struct store {
 	char *path;
-	struct db reader; /* loop thread */
-	struct db writer; /* writer thread, once it runs */
+	struct db reader;        /* loop thread */
+	struct db writer;        /* writer thread, once it runs */
+	struct numbers *numbers; /* likewise */
 	int event_fd;
 	store_on_event on_event;
 	void *on_event_ctx;

@@ -14,12 +14,12 @@ void store_add_task(struct store_write *write, const struct task *task);
 /* Inserts the run as the newest of its task. ERR_CONFLICT when another came first. */
 void store_add_run(struct store_write *write, const struct run *run);
 /* Replaces what changes in a run's life. One that is over stays as it is: ERR_CONFLICT. */
-void store_put_run(struct store_write *write, const struct run *run);
-void store_put_run_step(struct store_write *write, const char *run,
-                        const struct run_progress *progress);
-/* Where the talk with its agent is (task/drive.h), as JSON. */
+/* With its journal: RUN_STEP_COUNT_ steps, those without a status left out; NULL: as it is. */
+void store_put_run(struct store_write *write, const struct run *run,
+                   const struct run_progress *steps);
 /* What it did with its repository, as JSON. */
 void store_put_run_git(struct store_write *write, const char *run, const char *json);
+/* Where the talk with its agent is (task/drive.h), as JSON. */
 void store_put_run_agent(struct store_write *write, const char *run, const char *json);
 /* ERR_CONFLICT when the run is over. */
 void store_set_output(struct store_write *write, const char *run, const char *json);

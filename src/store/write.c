@@ -9,6 +9,9 @@
 #include "store/pack.h"
 #include "store/service.h"
 
+/* Of owner_id in SANDBOX_COLUMNS (sql.def). */
+enum { SANDBOX_OWNER_AT = 26 };
+
 struct store_write *store_write_new(struct store *store)
 {
 	struct store_write *write = mem_new(struct store_write);
@@ -135,6 +138,7 @@ void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox)
 	         value_text(network), value_text(spec->owner ? spec->owner : ACCESS_OPERATOR),
 	         value_text(spec->team ? spec->team : ACCESS_TEAM),
 	         value_text(visibility_name(spec->visibility)), value_text(spec->made_by));
+	op->owner_at = SANDBOX_OWNER_AT;
 	if (spec->name != NULL)
 		op->if_taken = mem_printf("a sandbox named '%s' exists already", spec->name);
 	op->if_foreign = mem_printf("image '%s' is gone", spec->image);
@@ -362,8 +366,7 @@ void store_put_event(struct store_write *write, const struct event *event)
 	copy->data = event->data != NULL ? mem_strdup(event->data) : NULL;
 	write->events = mem_resize(write->events, write->event_count + 1, sizeof(struct event *));
 	write->events[write->event_count++] = copy;
-	op = add(write, SQL_EVENT_ADD, value_id(&event->sandbox), value_int(event->time_ms),
-	         value_text(event_name(event->kind)), value_text(event->data));
+	op = write_add_values(write, SQL_EVENT_ADD, NULL, 0);
 	op->event = copy;
 }
 

@@ -16,8 +16,10 @@ struct op {
 	char *if_foreign; /* ERR_CONFLICT when a row that must or must not refer does not or does */
 	enum err_code if_none; /* the failure when no row was changed; ERR_OK: none */
 	char *if_none_text;
-	struct event *event;     /* in the write's list, for EVENT_ADD */
+	struct event *event;     /* in the write's list; it has the values of EVENT_ADD */
 	struct audit_row *audit; /* not NULL: a row of the audit, and no statement of its own */
+	size_t owner_at; /* where owner, team and visibility of the row are among the values, which
+	                  * begin with its id; 0: no event is about it */
 	size_t count;
 	struct value values[];
 };

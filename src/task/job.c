@@ -159,7 +159,6 @@ static void on_no_token(struct job *job, const struct err *err)
 	job->event_count = 0;
 	run_progress_done(&job->progress[RUN_STEP_PROVISION]);
 	job->progress[RUN_STEP_PROVISION] = (struct run_progress){.step = RUN_STEP_PROVISION};
-	job->is_dirty[RUN_STEP_PROVISION] = false;
 	job->run->step = RUN_STEP_TOKEN;
 	job_end(job, RUN_END_POLICY, err->msg);
 }
@@ -168,8 +167,6 @@ static void on_commit_failed(struct job *job, const struct err *err)
 {
 	uint64_t pause = (uint64_t)RETRY_MS << MIN(job->refusals, 8u);
 
-	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
-		job->is_dirty[i] = job->is_dirty[i] || job->progress[i].status;
 	job->sent_count = 0;
 	if (err->code == ERR_FORBIDDEN && job->add_token) {
 		on_no_token(job, err);
@@ -233,12 +230,7 @@ static void submit(struct job *job)
 	if (job->has_output) /* one that is over takes none */
 		store_set_output(write, job->run->id.text, job->run->output);
 	job->is_output_sent = job->has_output;
-	store_put_run(write, job->run);
-	for (size_t i = 0; i < RUN_STEP_COUNT_; i++) {
-		if (job->is_dirty[i])
-			store_put_run_step(write, job->run->id.text, &job->progress[i]);
-		job->is_dirty[i] = false;
-	}
+	store_put_run(write, job->run, job->progress);
 	if (job->turns && job->run->end != RUN_END_NONE)
 		turns_close(job->turns);
 	if (job->turns)

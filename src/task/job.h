@@ -50,7 +50,6 @@ struct job {
 
 	/* the journal */
 	struct run_progress progress[RUN_STEP_COUNT_];
-	bool is_dirty[RUN_STEP_COUNT_];
 	struct event *events; /* noted since the last commit */
 	size_t event_count;
 	size_t sent_count; /* of these, in the commit under way */

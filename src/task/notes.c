@@ -34,7 +34,6 @@ void job_note_step(struct job *job, enum run_step step, const char *status, cons
 	if (progress->started_ms == 0)
 		progress->started_ms = now;
 	progress->ended_ms = strcmp(status, "started") == 0 ? 0 : now;
-	job->is_dirty[step] = true;
 	json_object_set_new(data, "run", json_string(job->run->id.text));
 	json_object_set_new(data, "step", json_string(run_step_name(step)));
 	json_object_set_new(data, "status", json_string(status));

@@ -4,7 +4,7 @@
  * test can fake them.
  *
  * Whatever is acknowledged is committed before. A run that was acknowledged ends, with a reason,
- * whatever crashes: the journal (run_steps) says how far it came, and tasks_start takes it up
+ * whatever crashes: the journal (runs.steps_list) says how far it came, and tasks_start takes it up
  * again.
  */
 #pragma once

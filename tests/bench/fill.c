@@ -27,20 +27,21 @@ static void add_events(struct store_write *write, const struct task *task)
 static void add_run(struct store_write *write, const struct task *task)
 {
 	struct run *run = run_new(task, io_real_ms());
+	struct run_progress steps[RUN_STEP_COUNT_];
 
+	store_add_run(write, run);
 	run->state = RUN_COMPLETED;
 	run->end = RUN_END_FINISHED;
 	run->step = RUN_STEP_CLEANUP;
 	run->started_ms = run->ended_ms = run->created_ms;
 	run->has_exit = true;
-	store_add_run(write, run);
 	for (size_t i = 0; i < RUN_STEP_COUNT_; i++)
-		store_put_run_step(write, run->id.text,
-		                   &(struct run_progress){.step = (enum run_step)i,
-		                                          .status = (char *)"completed",
-		                                          .attempts = 1,
-		                                          .started_ms = run->started_ms,
-		                                          .ended_ms = run->ended_ms});
+		steps[i] = (struct run_progress){.step = (enum run_step)i,
+		                                 .status = (char *)"completed",
+		                                 .attempts = 1,
+		                                 .started_ms = run->started_ms,
+		                                 .ended_ms = run->ended_ms};
+	store_put_run(write, run, steps);
 	run_free(run);
 }
 

@@ -78,7 +78,7 @@ static void keep_one(const struct task *task)
 	run->end = RUN_END_FINISHED;
 	run->ended_ms = 9;
 	write = store_write_new(store);
-	store_put_run(write, run);
+	store_put_run(write, run, NULL);
 	OK(store_write_wait(write, NULL, &err));
 	CHECK(str_copy(first_run, sizeof(first_run), run->id.text));
 	resume_done(&resume);

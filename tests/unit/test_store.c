@@ -582,6 +582,37 @@ TEST(events_are_gapless_with_many_writes_under_way)
 	}
 }
 
+/* What is taken back takes its number and its owner with it, also from the writer's memory. */
+TEST(a_refused_write_leaves_no_trace_in_numbers_and_owners)
+{
+	auto_(store_closep) struct store *store = open_store();
+	struct id taken = put_named(store, "taken", NULL, SANDBOX_RUNNING);
+	struct sandbox *sandbox = make_sandbox(NULL);
+	struct event event = {.kind = EVENT_SANDBOX_RUNNING, .sandbox = sandbox->id};
+	struct store_write *write;
+	struct event_page page;
+
+	for (int i = 0; i < 3; i++) {
+		spec_set(&sandbox->spec.name, i == 1 ? "taken" : NULL);
+		sandbox->spec.visibility = i == 0 ? VISIBILITY_PRIVATE : VISIBILITY_GLOBAL;
+		write = store_write_new(store);
+		store_put_event(write,
+		                &(struct event){.kind = EVENT_SANDBOX_RUNNING, .sandbox = taken});
+		store_put_sandbox(write, sandbox);
+		store_put_event(write, &event);
+		CHECK_INT(store_write_wait(write, NULL, &err), i == 1 ? -1 : 0);
+	}
+	CHECK_INT(check_gapless(store), 5);
+	check_gapless_of(store, taken.text, 3);
+	check_gapless_of(store, sandbox->id.text, 2);
+	OK(store_event_list(store, &(struct event_filter){.sandbox = sandbox->id.text}, &page,
+	                    &err));
+	CHECK_INT(page.items[0].visibility, VISIBILITY_PRIVATE);
+	CHECK_INT(page.items[1].visibility, VISIBILITY_GLOBAL);
+	event_page_done(&page);
+	sandbox_free(sandbox);
+}
+
 TEST(events_outlive_their_sandbox)
 {
 	auto_(store_closep) struct store *store = open_store();

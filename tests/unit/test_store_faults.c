@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "store/store.h"
+#include "store/task.h"
 #include "unit/store_vfs.h"
 
 static struct err err;
@@ -122,6 +123,72 @@ TEST(opening_twice_migrates_once)
 	store_close(store);
 	store = open_store(NULL);
 	CHECK_INT(check_consistent(store), 1);
+	store_close(store);
+}
+
+/* As version 20 had it: numbers beside the row, a row for every step. */
+static const char *const as_before =
+	"CREATE TABLE old (seq BIGINT PRIMARY KEY, sandbox_id TEXT, sandbox_seq BIGINT NOT NULL, "
+	"time_ms BIGINT NOT NULL, kind TEXT NOT NULL, data TEXT, owner_id TEXT, team_id TEXT, "
+	"visibility TEXT);"
+	"INSERT INTO old SELECT seq, sandbox_id, sandbox_seq, time_ms, kind, data, owner_id, "
+	"team_id, visibility FROM events ORDER BY seq DESC;"
+	"DROP TABLE events; ALTER TABLE old RENAME TO events;"
+	"CREATE UNIQUE INDEX events_by_sandbox ON events (sandbox_id, sandbox_seq);"
+	"ALTER TABLE runs DROP COLUMN steps_list;"
+	"CREATE TABLE run_steps (run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, "
+	"position BIGINT NOT NULL, step TEXT NOT NULL, status TEXT NOT NULL, detail TEXT, "
+	"attempts BIGINT NOT NULL, started_ms BIGINT NOT NULL, ended_ms BIGINT NOT NULL, "
+	"PRIMARY KEY (run_id, position));"
+	"INSERT INTO run_steps SELECT id, 1, 'provision', 'failed', "
+	"'no ' || char(10) || 'c:\\new', 3, 5, 9 FROM runs;"
+	"INSERT INTO run_steps SELECT id, 0, 'token', 'completed', NULL, 1, 4, 5 FROM runs;"
+	"DELETE FROM schema_versions WHERE version > 20";
+
+/* A run with no journal; the caller frees it. */
+static struct run *add_run(struct store *store)
+{
+	struct store_write *write = store_write_new(store);
+	struct task *task = task_new();
+	struct run *run = run_new(task, 1);
+
+	task->title = mem_strdup("t");
+	task->instruction = mem_strdup("true");
+	task->agent = mem_strdup("shell");
+	task->choices = mem_strdup("{}");
+	store_add_task(write, task);
+	store_add_run(write, run);
+	task_free(task);
+	CHECK_INT(store_write_wait(write, NULL, &err), 0);
+	return run;
+}
+
+TEST(a_store_of_an_earlier_version_keeps_its_events_and_journals)
+{
+	struct store *store = open_store(NULL);
+	struct progress_list steps = {0};
+	struct run *run = add_run(store);
+
+	for (int i = 0; i < 5; i++)
+		CHECK_INT(put_new(store), 0);
+	store_close(store);
+	run_sql(as_before);
+	store = open_store(NULL);
+	CHECK_INT(check_consistent(store), 5);
+	CHECK_INT(put_new(store), 0);
+	CHECK_INT(check_consistent(store), 6);
+	CHECK_INT(store_run_steps(store, run->id.text, &steps, &err), 0);
+	CHECK_INT(steps.count, 2);
+	CHECK_INT(steps.items[0].step, RUN_STEP_TOKEN);
+	CHECK_STR(steps.items[0].status, "completed");
+	CHECK(steps.items[0].detail == NULL);
+	CHECK_INT(steps.items[1].step, RUN_STEP_PROVISION);
+	CHECK_STR(steps.items[1].detail, "no \nc:\\new");
+	CHECK_INT(steps.items[1].attempts, 3);
+	CHECK_INT(steps.items[1].started_ms, 5);
+	CHECK_INT(steps.items[1].ended_ms, 9);
+	progress_list_done(&steps);
+	run_free(run);
 	store_close(store);
 }
 

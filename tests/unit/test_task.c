@@ -240,11 +240,11 @@ TEST(a_run_that_is_over_never_changes)
 	run->end = RUN_END_FINISHED;
 	run->ended_ms = 9;
 	write = store_write_new(store);
-	store_put_run(write, run);
+	store_put_run(write, run, NULL);
 	OK(store_write_wait(write, NULL, &err));
 	run->state = RUN_FAILED;
 	write = store_write_new(store);
-	store_put_run(write, run);
+	store_put_run(write, run, NULL);
 	CHECK_INT(store_write_wait(write, NULL, &err), -1);
 	CHECK_INT(err.code, ERR_CONFLICT);
 	write = store_write_new(store);
