@@ -277,7 +277,12 @@ static void on_removal_reaped(const struct err *err, void *ctx)
 	step_answered(member, METRICS_REAP, err);
 	if (step_is_cut_off(member, err))
 		return;
-	if (err->code != ERR_OK) {
+	if (err->code == ERR_CONFLICT) {
+		/* What a daemon before us asked for is still being done, and that has an end. */
+		log_warn("a removal waits for what is under way",
+		         LOG_STR("sandbox", member->row->id.text));
+		repeat_removal(member);
+	} else if (err->code != ERR_OK) {
 		log_error("a sandbox cannot be removed; trying again",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(err));
 		member_answer(&member->remove_waiters, NULL, err);

@@ -29,6 +29,7 @@ struct err launch_err;
 bool hold_launch;
 uint64_t held_launch;
 int reaps_to_refuse;
+enum err_code reap_code = ERR_IO;
 bool hold_reap;
 struct strings alive;
 struct err policy_err;
@@ -273,7 +274,7 @@ static void answer_reap(const char *id, uint64_t request)
 		return;
 	if (reaps_to_refuse > 0) {
 		reaps_to_refuse--;
-		(void)err_set(&busy, ERR_CONFLICT, "something is under way"); /* always -1 */
+		(void)err_set(&busy, reap_code, "a file stays"); /* always -1 */
 		send_simple(stage_broker_fd, WIRE_ERROR, request, &busy);
 		return;
 	}

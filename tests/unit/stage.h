@@ -36,10 +36,11 @@ extern char heard[4096];
 /* How the broker answers. */
 extern struct err launch_err;
 extern bool hold_launch;
-extern uint64_t held_launch; /* number of the launch that waits */
-extern int reaps_to_refuse;  /* so many are refused before one works */
-extern bool hold_reap;       /* never answered */
-extern struct strings alive; /* what it lists */
+extern uint64_t held_launch;    /* number of the launch that waits */
+extern int reaps_to_refuse;     /* so many are refused before one works */
+extern enum err_code reap_code; /* as what */
+extern bool hold_reap;          /* never answered */
+extern struct strings alive;    /* what it lists */
 /* How keepers answer to a policy. */
 extern struct err policy_err;
 /* NAME=value of the last exec, a blank behind each. */
