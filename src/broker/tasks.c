@@ -47,20 +47,17 @@ static int task_layer_rm(const struct site *site, struct wire_msg *msg, struct w
 	return layer_remove(site, wire_str(msg, FIELD_LAYER, ""), err);
 }
 
-/* Nothing stored as files (tmpfs, loop, never started) counts as nothing used. */
-static int task_disk(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
-                     struct err *err)
+/* Adds what a tree of a sandbox's ids holds; one that is not there holds nothing. */
+static int add_usage(const struct site *site, int box, const char *path, uint64_t *used,
+                     uint64_t *entries, struct err *err)
 {
-	const char *id = wire_str(msg, FIELD_SANDBOX, "");
-	auto_close int box = box_open(site->state.sandboxes_fd, id);
-	if (box < 0)
-		return err_set(err, ERR_NOT_FOUND, "there is no sandbox %s", id);
-	auto_close int upper = path_open_plain(box, "disk/upper", O_PATH | O_DIRECTORY, 0);
-	uint64_t used = 0, entries = 0;
+	auto_close int tree = path_open_plain(box, path, O_PATH | O_DIRECTORY, 0);
 	struct worker worker;
+	if (tree < 0)
+		return 0;
 	worker_init(&worker);
-	int r = upper < 0 ? 0 : worker_start(&worker, site, upper, err);
-	if (r == 0 && upper >= 0) {
+	int r = worker_start(&worker, site, tree, err);
+	if (r == 0) {
 		auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 		auto_wire_out struct wire_out out;
 		struct wire_msg usage;
@@ -68,12 +65,28 @@ static int task_disk(const struct site *site, struct wire_msg *msg, struct wire_
 		wire_put_fd(&out, worker.tree);
 		r = worker_call(&worker, &out, TASK_USAGE_MS, bytes, &usage, err);
 		if (r == 0) {
-			used = wire_u64(&usage, FIELD_BYTES_COUNT, 0);
-			entries = wire_u64(&usage, FIELD_ENTRIES, 0);
+			*used += wire_u64(&usage, FIELD_BYTES_COUNT, 0);
+			*entries += wire_u64(&usage, FIELD_ENTRIES, 0);
 			wire_msg_done(&usage);
 		}
 	}
 	worker_stop(&worker);
+	return r;
+}
+
+/* Nothing stored as files (tmpfs, loop, never started) counts as nothing used. */
+static int task_disk(const struct site *site, struct wire_msg *msg, struct wire_out *answer,
+                     struct err *err)
+{
+	static const char *const trees[] = {"disk/upper", "disk/workspace"};
+	const char *id = wire_str(msg, FIELD_SANDBOX, "");
+	auto_close int box = box_open(site->state.sandboxes_fd, id);
+	if (box < 0)
+		return err_set(err, ERR_NOT_FOUND, "there is no sandbox %s", id);
+	uint64_t used = 0, entries = 0;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(trees); i++)
+		r = add_usage(site, box, trees[i], &used, &entries, err);
 	wire_put_u64(answer, FIELD_BYTES_COUNT, used);
 	wire_put_u64(answer, FIELD_ENTRIES, entries);
 	return r;

@@ -178,7 +178,7 @@ int inside_files_hostname(int root_fd, const char *hostname, const struct inside
 	return etc < 0 ? etc : put_hostname(etc, hostname, host_id(owner, 0), put_again);
 }
 
-/* Only these are in the upper from the start. Whatever else is changed is copied up or made first,
+/* Only these are on the disk from the start. Whatever else is changed is copied up or made first,
  * which shows in the number of inodes; these can be written over without that. */
 uint64_t inside_files_mark(int disk_fd)
 {
@@ -197,6 +197,7 @@ uint64_t inside_files_mark(int disk_fd)
 		"upper/home",
 		"upper/home/agent",
 		"upper/workspace",
+		"workspace",
 	};
 	uint64_t mark = UINT64_C(0xcbf29ce484222325);
 

@@ -4,7 +4,8 @@
  *     overlay wants its layers attached in this namespace, and the scratch goes with the old root.
  *  2. disk, /proc and /dev, which are the same for every image.
  *  3. layers, overlay.
- *  4. inside the overlay: /usr of the host where asked, the above, the program, granted mounts.
+ *  4. inside the overlay: /usr of the host where asked, the above, the workspace, the program,
+ *     granted mounts.
  *  5. pivot_root, old root detached: the host's tree is no longer reachable by any path.
  */
 #include "keeper/rootfs.h"
@@ -124,6 +125,17 @@ static void keep_spare(int disk_fd)
 	}
 }
 
+/* Where work is done there is no overlay in between: it asks the file below for everything once
+ * more, which doubles what an open costs. So the workspace is a folder of the disk, mounted. */
+static int make_workspace(int disk_fd, uid_t owner)
+{
+	if (mkdirat(disk_fd, "workspace", 0755) < 0)
+		return errno == EEXIST ? 0 : -errno; /* whose it is by now is up to them inside */
+	if (fchownat(disk_fd, "workspace", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
 /* The two directories overlay needs. */
 static int make_upper(int disk_fd)
 {
@@ -175,6 +187,8 @@ static int write_spare(int disk_fd)
 int rootfs_fill_disk(int dir_fd)
 {
 	int r = make_upper(dir_fd);
+	if (r >= 0)
+		r = make_workspace(dir_fd, AGENT_ID);
 	if (r >= 0)
 		r = own_root(dir_fd, 0);
 	return r < 0 ? r : write_spare(dir_fd);
@@ -345,6 +359,29 @@ static int move_ready(int scratch, int root)
 	return 0;
 }
 
+/* An empty folder as we make it ourselves. What the image, or a start before there was this mount,
+ * has there stays in sight, and its rights in force: then it is in the overlay like all else. */
+static bool is_plain_workspace(int dir_fd, uid_t owner)
+{
+	struct stat st;
+	return fstat(dir_fd, &st) == 0 && st.st_uid == owner && st.st_gid == owner &&
+	       (st.st_mode & ALLPERMS) == 0755 && path_is_empty_dir(dir_fd) > 0;
+}
+
+static int bind_workspace(const struct rootfs *rootfs, int root)
+{
+	const struct slot *slot = rootfs->slot;
+	uid_t owner = slot->range_base + (slot->range_count > AGENT_ID ? AGENT_ID : 0);
+	auto_close int target = path_open_plain(root, "workspace", O_RDONLY | O_DIRECTORY, 0);
+	if (target < 0 || !is_plain_workspace(target, owner))
+		return 0;
+	auto_close int mount = -1;
+	int r = make_workspace(rootfs->disk_fd, owner);
+	if (r >= 0)
+		r = mount_clone(rootfs->disk_fd, "workspace", MOUNT_NOSUID | MOUNT_NODEV, &mount);
+	return r < 0 ? r : mount_attach_fd(mount, target);
+}
+
 /* Everything below the new root. */
 static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 {
@@ -357,6 +394,9 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	int r = move_ready(rootfs->scratch_fd, root);
 	if (r < 0)
 		return err_sys(err, -r, "move /proc and /dev");
+	r = bind_workspace(rootfs, root);
+	if (r < 0)
+		return err_sys(err, -r, "mount the workspace");
 	r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
 	if (r < 0)
 		return err_sys(err, -r, "bind the program inside");

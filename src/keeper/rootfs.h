@@ -18,7 +18,7 @@ struct rootfs {
 	struct slot *slot; /* its layers, mounts and program are replaced by detached mounts */
 	int userns_fd;     /* the range, for idmaps; not owned */
 	bool can_idmap;    /* real root: the kernel lets us idmap the layers */
-	int disk_fd;       /* detached mount that holds upper/ and work/; owned by the caller */
+	int disk_fd;       /* detached mount that holds upper/, work/, workspace/; the caller's */
 	bool is_disk_idmapped;
 	int dev_fd;     /* detached; -1: none at hand. Owned by the caller */
 	int small_fd;   /* procdev_make_small's, with `denials` and `api`; owned by the caller */

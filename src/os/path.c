@@ -170,6 +170,11 @@ struct kernel_entry { /* linux_dirent64 of getdents64(2) */
 	char name[];
 };
 
+static bool is_self_or_above(const struct kernel_entry *entry)
+{
+	return strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0;
+}
+
 /* One component below, on the same mount; by hand where openat2 is hidden. */
 static int open_below(int dir_fd, const char *name)
 {
@@ -220,7 +225,7 @@ static int remove_entries(struct removal *removal, int dir_fd, size_t len, int64
 		const struct kernel_entry *entry = (const void *)(removal->entries + at);
 
 		at += entry->length;
-		if (strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0) {
+		if (is_self_or_above(entry)) {
 			position = entry->next;
 			continue;
 		}
@@ -306,4 +311,21 @@ int path_remove_below(int dir_fd)
 	for (size_t i = 0; i < REMOVE_LEVELS; i++)
 		fd_closep(&removal.ring[i]);
 	return r;
+}
+
+int path_is_empty_dir(int dir_fd)
+{
+	_Alignas(struct kernel_entry) char entries[1024]; /* has room for one of any name */
+
+	for (;;) {
+		long len = syscall(SYS_getdents64, dir_fd, entries, sizeof(entries));
+		if (len <= 0)
+			return len < 0 ? -errno : 1;
+		for (size_t at = 0; at < (size_t)len;) {
+			const struct kernel_entry *entry = (const void *)(entries + at);
+			if (!is_self_or_above(entry))
+				return 0;
+			at += entry->length;
+		}
+	}
 }

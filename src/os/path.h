@@ -24,3 +24,5 @@ int path_make_dirs(int root_fd, const char *path, mode_t mode, uid_t uid, gid_t 
 int path_remove_below(int dir_fd) NODISCARD;
 /* mkdirat if missing, then open it as a directory (no symlink). */
 int path_dir(int dir_fd, const char *name, mode_t mode) NODISCARD;
+/* Whether a directory opened for reading has no entry; the fd's position is used up. */
+int path_is_empty_dir(int dir_fd) NODISCARD;

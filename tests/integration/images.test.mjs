@@ -189,6 +189,22 @@ describe('images', () => {
 		await cloche.ok(['image', 'rm', 'suid']);
 	});
 
+	test('a workspace of the image stays in sight, with its rights', async () => {
+		const inside = "stat -c '%u %a %m' /workspace; cat /workspace/*; echo more > /workspace/more; echo $?";
+		const cases = [
+			[[], '1000 755 /workspace\n', '0\n'], // ours: a mount of its own
+			[[{ name: 'workspace/', type: 'dir', mode: 0o755, uid: 1000, gid: 1000 }, { name: 'workspace/notes', content: 'brought along\n', uid: 1000, gid: 1000 }], '1000 755 /\nbrought along\n', '0\n'],
+			[[{ name: 'workspace/', type: 'dir', mode: 0o711 }], '0 711 /\n', '2\n'],
+		];
+		for (const [i, [more, first, last]] of cases.entries()) {
+			const answer = await importBytes(`space${i}`, tar([...base, ...more]));
+			assert.equal(answer.status, 201, String(answer.bytes));
+			const ran = await inImage(`space${i}`, inside, 'agent');
+			assert.equal(ran.stdout, first + last, ran.stderr);
+			await cloche.ok(['image', 'rm', `space${i}`]);
+		}
+	});
+
 	// E06: an image that hides traps where the sandbox is built.
 	test('links in place of /dev, /proc, /etc, /workspace do not lead anywhere', async () => {
 		const pattern = fs.readFileSync('/proc/sys/kernel/core_pattern', 'utf8');

@@ -170,6 +170,25 @@ TEST(path_dir_refuses_a_link)
 	CHECK_INT(path_dir(root, "dir/file", 0700), -ENOTDIR);
 }
 
+static int is_empty(int root, const char *path)
+{
+	auto_close int dir = path_open_plain(root, path, O_RDONLY | O_DIRECTORY, 0);
+
+	return path_is_empty_dir(dir);
+}
+
+TEST(an_empty_directory_has_nothing_but_itself)
+{
+	auto_close int root = make_tree();
+
+	CHECK_INT(mkdirat(root, "void", 0700), 0);
+	CHECK_INT(is_empty(root, "void"), 1);
+	CHECK_INT(mkdirat(root, "void/...", 0700), 0);
+	CHECK_INT(is_empty(root, "void"), 0);
+	CHECK_INT(is_empty(root, "dir"), 0);
+	CHECK_INT(path_is_empty_dir(-1), -EBADF);
+}
+
 /* A neighbour swaps a directory for a link out of the tree as fast as it can. */
 static pid_t start_swapper(int root)
 {
