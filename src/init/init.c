@@ -5,9 +5,8 @@
  * The walls the workload inherits (walls.h) are put up once, before the first command: an exec
  * costs nothing for them, and no command can ever run without them.
  *
- * The spawner is forked before the root is there, while this process is in the `work` cgroup:
- * moving it there later would cost milliseconds, and init may wait long for what it shall become.
- * Both then drop their privileges side by side. The switch of the root takes the spawner along: the
+ * The spawner is forked before the root is there, and the keeper moves it to the `work` cgroup then:
+ * that takes milliseconds, and init may wait long for what it shall become. Both then drop their privileges side by side. The switch of the root takes the spawner along: the
  * kernel gives every process that stands in the old one the new one.
  */
 #include "init/init.h"
@@ -17,6 +16,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -56,17 +56,21 @@ enum { KILL_ROUNDS = 200, SIGNALS = 64 };
 #define INIT_SERVES  "serves"
 #define INIT_SPAWNER "spawner"
 
-/* A spawner born here is in init's cgroup: it must not start anything before the keeper moved it.
- */
+/* A spawner is born in init's cgroup: it must not start anything before the keeper moved it. */
+static int ask_to_be_moved(void)
+{
+	auto_wire_out struct wire_out again;
+	wire_begin(&again, WIRE_S_AGAIN, 0);
+	return wire_send(INIT_SPAWN_FD, &again);
+}
+
 static NORETURN void wait_at_gate(struct walls *walls, int gate)
 {
 	char byte;
 	sigset_t none;
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	auto_wire_out struct wire_out again;
-	wire_begin(&again, WIRE_S_AGAIN, 0);
-	if (wire_send(INIT_SPAWN_FD, &again) < 0 || io_read_full(gate, &byte, 1) != 1)
+	if (ask_to_be_moved() < 0 || io_read_full(gate, &byte, 1) != 1)
 		_exit(1);
 	static const int keep[] = {0, 1, 2, INIT_SPAWN_FD};
 	walls_forget(walls); /* mounts may have come in since */
@@ -174,10 +178,13 @@ static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 	struct err err = {0};
 	char go;
 	(void)close(INIT_CONTROL_FD);
-	if (io_read_full(sock, &rights, sizeof(rights)) != sizeof(rights))
+	if (ask_to_be_moved() < 0 || io_read_full(sock, &rights, sizeof(rights)) != sizeof(rights))
 		_exit(0); /* init is gone */
+	/* Where it was moved to is the top of what commands see. */
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		(void)err_sys(&err, errno, "make the cgroup namespace");
 	bool is_late = !rights.has_range;
-	if (!is_late && birth->drop(&rights, sock, &err) == 0)
+	if (!is_late && err.code == ERR_OK && birth->drop(&rights, sock, &err) == 0)
 		(void)settle(&walls, &err); /* err says it */
 	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK ||
 	    io_read_full(sock, &go, 1) != 1)

@@ -26,6 +26,13 @@
 
 enum { AGENT_ID = 1000, OWN_NICE = -15, HIGH_FD = 64 };
 
+/* All a keeper may map: far above what it needs, far below what hurts. */
+#if defined(__SANITIZE_ADDRESS__)
+static const uint64_t keeper_bytes = RLIM_INFINITY; /* its shadow is terabytes */
+#else
+static const uint64_t keeper_bytes = UINT64_C(256) << 20;
+#endif
+
 /* Never above the hard limit we have: raising it needs CAP_SYS_RESOURCE, which root may lack. */
 static int set_rlimit(int which, uint64_t value)
 {
@@ -240,7 +247,9 @@ int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, s
 	int r = go_nowhere(CLONE_NEWNS);
 	if (r < 0)
 		return err_sys(err, -r, "empty the keeper's root");
-	r = caps_no_new_privs();
+	r = set_rlimit(RLIMIT_AS, keeper_bytes);
+	if (r >= 0)
+		r = caps_no_new_privs();
 	if (r >= 0)
 		r = wall_off(rules,
 		             count); /* while we may still open every folder the rules name */

@@ -45,6 +45,7 @@ void keeper_warm(void)
 {
 	if (cgroup_detect(&warm_layout) < 0)
 		warm_layout = (struct cgroup_layout){0};
+	(void)!cgroup_enter_folder(&warm_layout); /* else keepers are where it is */
 	char boot[37];
 	(void)!proc_boot_id(boot); /* remembered; whoever needs it says when it fails */
 	isolate_warm();

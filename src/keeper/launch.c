@@ -4,8 +4,8 @@
  * privilege (the last step), all fds of layers and grants.
  *
  * The cgroup dance: on v1 moving a process into a group waits for a grace period of the kernel, but
- * a child is born in its parent's group for nothing. So the keeper goes into `work` itself, gives
- * birth to init (and init to its spawner) there, and then moves init and itself out.
+ * a child is born in its parent's group for nothing. So the keeper goes into `own` and gives birth
+ * to init there, and only init's spawner, to which all commands are born, is moved: into `work`.
  *
  * Every sandbox is made in two halves, of which only the second knows its image, and init has done
  * its exec in the first. A blank one waits in between, with all its privileges and without having
@@ -124,7 +124,7 @@ static int step_cgroup(struct launch *launch, struct err *err)
 	int r = cgroup_create(&launch->layout, launch->slot->id, &launch->slot->limits,
 	                      launch->slot->keeper_uid, &launch->cgroup);
 	if (r >= 0)
-		r = cgroup_attach(&launch->cgroup, CGROUP_WORK, 0);
+		r = cgroup_attach(&launch->cgroup, CGROUP_OWN, 0);
 	return r < 0 ? err_sys(err, -r, "make the cgroup") : 0;
 }
 
@@ -324,7 +324,7 @@ static int wait_message(int sock, uint8_t *bytes, struct wire_msg *ret, struct e
 	return 0;
 }
 
-/* Executed, and its spawner forked: where it is now both stay. */
+/* Executed, and its spawner forked, which says so itself: the kernel adds its number. */
 static int step_waits(struct launch *launch, struct err *err)
 {
 	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
@@ -332,7 +332,12 @@ static int step_waits(struct launch *launch, struct err *err)
 	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
 		return -1;
 	wire_msg_done(&msg);
-	return 0;
+	if (wait_message(launch->spawn[0], bytes, &msg, err) < 0)
+		return -1;
+	launch->spawner_pid = msg.sender;
+	bool is_known = msg.type == WIRE_S_AGAIN && msg.sender > 0;
+	wire_msg_done(&msg);
+	return is_known ? 0 : err_set(err, ERR_PROTOCOL, "the spawner did not say who it is");
 }
 
 static int step_move(struct launch *launch, struct err *err)
@@ -342,10 +347,8 @@ static int step_move(struct launch *launch, struct err *err)
 	uid_t owner = launch->is_real_root ? launch->slot->range_base + INIT_ID : geteuid();
 	int r = cgroup_open_door(&launch->cgroup, CGROUP_WORK, owner, &launch->work_door);
 	if (r >= 0)
-		r = cgroup_attach(&launch->cgroup, CGROUP_OWN, launch->init_pid);
-	if (r >= 0)
-		r = cgroup_attach(&launch->cgroup, CGROUP_OWN, 0);
-	return r < 0 ? err_sys(err, -r, "place init and keeper in their cgroups") : 0;
+		r = cgroup_attach(&launch->cgroup, CGROUP_WORK, launch->spawner_pid);
+	return r < 0 ? err_sys(err, -r, "place the spawner in its cgroup") : 0;
 }
 
 /* Nothing here needs the sandbox's network, nor anybody's names. */

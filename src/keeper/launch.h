@@ -29,7 +29,7 @@ struct launch {
 	struct rootfs rootfs;     /* its disk is kept, for meters */
 	int guest;                /* the API inside, kept */
 	struct uplink uplink;     /* kept: what leaves comes here */
-	pid_t init_pid;
+	pid_t init_pid, spawner_pid;
 	int init_pidfd;
 	struct disk_spec made;                  /* of a blank one: the disk it has */
 	bool is_changed;                        /* it was made for other limits */

@@ -1,6 +1,9 @@
 /*
  * What both versions have in common: folders, attaching, waiting. A group is
- * <base>/cloche/<name>/{own,work} in one tree (v2) or in one tree a controller (v1).
+ * <base>/cloche/<name>/{own,work} on v2. On v1 there is a tree a controller, and every folder costs
+ * time at each start and end, and one that counts memory a lot of it: there <base>/cloche/<name> is
+ * the work, and our own processes are in <base>/cloche. But one tree, the roll, has both a top with
+ * our own processes and the work below it: it says who belongs to a sandbox.
  */
 #include "os/cgroup.h"
 
@@ -149,6 +152,32 @@ static int enable_folder(const struct cgroup_layout *layout, size_t hierarchy, i
 	               : 0;
 }
 
+/* v1: the last hierarchy there is, which is that of the freezer where there is one. */
+static size_t roll_of(const struct cgroup_layout *layout)
+{
+	size_t roll = cgroup_hierarchies(layout->version) - 1;
+
+	while (roll > 0 && !layout->base[roll][0])
+		roll--;
+	return roll;
+}
+
+/* Whether the group of a sandbox has a top and parts here. Controllers mounted together agree. */
+static bool has_parts(const struct cgroup_layout *layout, size_t hierarchy)
+{
+	return layout->version == 2 ||
+	       strcmp(layout->base[hierarchy], layout->base[roll_of(layout)]) == 0;
+}
+
+static int open_folder(const struct cgroup_layout *layout, size_t hierarchy)
+{
+	char path[sizeof(layout->base[0]) + sizeof(CGROUP_FOLDER) + 1];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", layout->base[hierarchy],
+	               CGROUP_FOLDER); /* fits */
+	return layout->base[hierarchy][0] ? open_dir(AT_FDCWD, path) : -ENOENT;
+}
+
 /* <base>/cloche, made ready for children. */
 static int make_folder(const struct cgroup_layout *layout, size_t hierarchy)
 {
@@ -165,20 +194,11 @@ static int make_folder(const struct cgroup_layout *layout, size_t hierarchy)
 	return r < 0 ? r : take_fd(&folder);
 }
 
-static int make_parts(const struct cgroup_layout *layout, size_t hierarchy, const char *name,
-                      int *dir)
+static int make_below(const struct cgroup_layout *layout, size_t hierarchy, int *dir)
 {
-	auto_close int folder = make_folder(layout, hierarchy);
-
-	if (folder < 0)
-		return folder;
-	dir[CGROUP_TOP] = path_dir(folder, name, 0755);
-	if (dir[CGROUP_TOP] < 0)
-		return dir[CGROUP_TOP];
 	int r = enable_folder(layout, hierarchy, dir[CGROUP_TOP]);
+
 	for (int part = CGROUP_OWN; r == 0 && part < CGROUP_PARTS_; part++) {
-		/* On v1 our own processes stay at the top: every folder less is time at each start
-		 * and end, and a group that counts memory holds a lot of it itself. */
 		if (part == CGROUP_OWN && layout->version != 2)
 			continue;
 		dir[part] = path_dir(dir[CGROUP_TOP], part_names[part], 0755);
@@ -186,6 +206,23 @@ static int make_parts(const struct cgroup_layout *layout, size_t hierarchy, cons
 			r = dir[part];
 	}
 	return r;
+}
+
+static int make_parts(const struct cgroup_layout *layout, size_t hierarchy, const char *name,
+                      int *dir)
+{
+	/* The folder is there but for the first time, or if somebody took it away. */
+	auto_close int folder = open_folder(layout, hierarchy);
+	enum cgroup_part part = has_parts(layout, hierarchy) ? CGROUP_TOP : CGROUP_WORK;
+
+	if (folder < 0)
+		folder = make_folder(layout, hierarchy);
+	if (folder < 0)
+		return folder;
+	dir[part] = path_dir(folder, name, 0755);
+	if (dir[part] < 0)
+		return dir[part];
+	return part == CGROUP_TOP ? make_below(layout, hierarchy, dir) : 0;
 }
 
 static int give_files(const struct cgroup *cgroup, uid_t uid)
@@ -240,13 +277,13 @@ int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgr
 	cgroup_init(ret);
 	ret->version = layout->version;
 	for (size_t i = 0; i < cgroup_hierarchies(layout->version); i++) {
-		auto_close int base = open_dir(AT_FDCWD, layout->base[i]);
-		auto_close int folder = base < 0 ? -1 : open_dir(base, CGROUP_FOLDER);
+		auto_close int folder = open_folder(layout, i);
 		if (folder < 0)
 			continue;
 		int top = open_dir(folder, name);
-		ret->dir[i][CGROUP_TOP] = MAX(top, -1);
-		for (int part = CGROUP_OWN; top >= 0 && part < CGROUP_PARTS_; part++)
+		ret->dir[i][has_parts(layout, i) ? CGROUP_TOP : CGROUP_WORK] = MAX(top, -1);
+		for (int part = CGROUP_OWN;
+		     top >= 0 && has_parts(layout, i) && part < CGROUP_PARTS_; part++)
 			ret->dir[i][part] = MAX(open_dir(top, part_names[part]), -1);
 	}
 	return 0;
@@ -257,7 +294,7 @@ static int open_one(const struct cgroup_layout *layout, size_t hierarchy, const 
 {
 	char path[sizeof(layout->base[0]) + 96];
 	int n = snprintf(path, sizeof(path), "%s/%s/%s/%s", layout->base[hierarchy], CGROUP_FOLDER,
-	                 name, part_names[part]);
+	                 name, has_parts(layout, hierarchy) ? part_names[part] : ".");
 
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
@@ -277,9 +314,6 @@ int cgroup_open_part(const struct cgroup_layout *layout, const char *name, enum 
 		return -EINVAL;
 	for (size_t i = 0; r == 0 && i < cgroup_hierarchies(layout->version); i++)
 		r = open_one(layout, i, name, part, &ret->dir[i][part]);
-	if (r == 0 && layout->version == 1 && part == CGROUP_WORK)
-		r = open_one(layout, CGROUP_MEMORY, name, CGROUP_TOP,
-		             &ret->dir[CGROUP_MEMORY][CGROUP_TOP]);
 	return r;
 }
 
@@ -297,6 +331,7 @@ static bool is_same_dir(int a, int b)
 	       one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
+/* -1: where they are born is where they stay (cgroup_enter_folder). */
 static int place_of(const struct cgroup *cgroup, size_t hierarchy, enum cgroup_part part)
 {
 	const int *dir = cgroup->dir[hierarchy];
@@ -439,9 +474,9 @@ static bool is_all_empty(const struct cgroup *cgroup)
 
 /* Killed with its keeper, a sandbox is gone by itself in a moment; freezing one to kill it costs
  * every processor of the machine an interrupt. */
-static void wait_a_moment(const struct cgroup *cgroup)
+static void wait_a_moment(const struct cgroup *cgroup, size_t roll)
 {
-	for (int i = 0; i < PATIENCE_MS && !is_tree_empty(cgroup, 0); i++)
+	for (int i = 0; i < PATIENCE_MS && !is_tree_empty(cgroup, roll); i++)
 		pause_ms(1);
 }
 
@@ -452,8 +487,8 @@ int cgroup_kill(const struct cgroup_layout *layout, const char *name, int timeou
 
 	cgroup_init(&cgroup);
 	int r = cgroup_open(layout, name, &cgroup);
-	if (r == 0)
-		wait_a_moment(&cgroup);
+	if (r == 0 && layout->version != 0)
+		wait_a_moment(&cgroup, roll_of(layout));
 	while (r == 0 && !is_all_empty(&cgroup)) {
 		r = ops_of(layout->version)->kill(&cgroup);
 		if (r == 0 && io_boot_ms() >= end)
@@ -483,7 +518,7 @@ static bool can_lose_pages(void)
 /* Pages of files that outlive it (of /usr) are still charged to a group whose folder is removed,
  * and as long as they are cached the kernel keeps some hundred KiB for it. Let go of them first:
  * what is needed again is read again. But a few pages are those of its output, which goes next, and
- * to look for them takes milliseconds. Of the top, and so of all below it. */
+ * to look for them takes milliseconds. Of the group, and so of all below it. */
 static void drop_pages(int top)
 {
 	static const char *const names[] = {"total_cache", "file"}; /* v1, v2 */
@@ -498,15 +533,6 @@ static void drop_pages(int top)
 		bytes = cgroup_number(top, "memory.stat", names[i]);
 	for (size_t i = 0; bytes > FEW_BYTES && i < ARRAY_LEN(ways); i++)
 		(void)!io_write_ctl(top, ways[i].file, ways[i].text); /* as far as it goes */
-}
-
-static int open_folder(const struct cgroup_layout *layout, size_t hierarchy)
-{
-	char path[sizeof(layout->base[0]) + sizeof(CGROUP_FOLDER) + 1];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", layout->base[hierarchy],
-	               CGROUP_FOLDER); /* fits */
-	return layout->base[hierarchy][0] ? open_dir(AT_FDCWD, path) : -ENOENT;
 }
 
 /* Only a group without processes can be removed: that is how we know. */
@@ -534,7 +560,7 @@ static int remove_counted(int folder, const char *name)
 }
 
 /* Of one that runs nothing is removed, not even a part that is empty for the moment. On v1 keeper
- * and init are at the top. -errno: it cannot be asked. */
+ * and init are at the top of the roll, which is asked first. -errno: it cannot be asked. */
 static int is_populated(int version, int folder, const char *name)
 {
 	auto_close int top = folder < 0 ? folder : open_dir(folder, name);
@@ -627,6 +653,19 @@ static int move_all(int from, int leaf)
 		const char *pid = strsep(&rest, "\n");
 		r = *pid ? io_write_ctl(leaf, "cgroup.procs", pid) : 0;
 		if (r < 0 && r != -ESRCH)
+			return r;
+	}
+	return 0;
+}
+
+int cgroup_enter_folder(const struct cgroup_layout *layout)
+{
+	for (size_t i = 0; layout->version == 1 && i < CGROUP_CONTROLLERS_; i++) {
+		if (!layout->base[i][0])
+			continue;
+		auto_close int folder = make_folder(layout, i);
+		int r = folder < 0 ? folder : io_write_ctl(folder, "cgroup.procs", "0");
+		if (r < 0)
 			return r;
 	}
 	return 0;

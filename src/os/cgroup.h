@@ -47,9 +47,12 @@ enum cgroup_part { CGROUP_TOP, CGROUP_OWN, CGROUP_WORK, CGROUP_PARTS_ };
  * delegated group, to the leaf cloche/broker, and hands the controllers on to cloche/. Call once at
  * the broker's start, before any child. */
 int cgroup_enter_leaf(const struct cgroup_layout *layout) NODISCARD;
+/* v1 only (0 and nothing done on v2): moves the caller, and so whoever it will give birth to, into
+ * cloche/ itself, where keepers and inits stay. */
+int cgroup_enter_folder(const struct cgroup_layout *layout) NODISCARD;
 
-/* Directory fds of one sandbox: [controller][part]; on v2 all controllers share the same fds ([0]).
- */
+/* Directory fds of one sandbox: [controller][part]; on v2 all controllers share the same fds ([0]),
+ * on v1 most controllers have work only. */
 struct cgroup {
 	int version;
 	int dir[CGROUP_CONTROLLERS_][CGROUP_PARTS_];
@@ -57,9 +60,9 @@ struct cgroup {
 
 void cgroup_init(struct cgroup *cgroup); /* all -1 */
 void cgroup_done(struct cgroup *cgroup); /* closes */
-/* Makes cloche/<name>/{own,work}, writes limits to `work` (memory, pids, cpu) and small fixed ones
- * to `own`, which on v1 is the top, whose memory is limited to both together; opens the dirs; gives
- * the files the keeper needs later (to freeze) to keeper_uid, unless that is (uid_t)-1. Idempotent.
+/* Makes cloche/<name> with its parts, writes limits to `work` (memory, pids, cpu) and, on v2, small
+ * fixed ones to `own`; opens the dirs; gives the files the keeper needs later (to freeze) to
+ * keeper_uid, unless that is (uid_t)-1. Idempotent.
  * With layout version 0 there are no groups: *ret is empty, and attach, limits and remove on it do
  * nothing; the caller decides whether it may start so. */
 int cgroup_create(const struct cgroup_layout *layout, const char *name,
@@ -67,12 +70,12 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name,
                   struct cgroup *ret) NODISCARD;
 /* Opens what exists of a sandbox's groups; parts that are missing are -1. */
 int cgroup_open(const struct cgroup_layout *layout, const char *name, struct cgroup *ret) NODISCARD;
-/* As cgroup_open, one part only, and what its limits are written to. */
+/* As cgroup_open, one part only. */
 int cgroup_open_part(const struct cgroup_layout *layout, const char *name, enum cgroup_part part,
                      struct cgroup *ret) NODISCARD;
 /* Of the work part. */
 int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits) NODISCARD;
-/* Moves a process (0 = self) in every hierarchy. May wait for an RCU period (10 ms) on v1. */
+/* Moves a process (0 = self) in every hierarchy that has the part. May wait for an RCU period (10 ms) on v1. */
 int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid) NODISCARD;
 /* The door of a part, opened now for a process that will have no rights: whoever holds it can move
  * processes in with cgroup_attach_by. It is opened as `owner` (the caller is root, or owner

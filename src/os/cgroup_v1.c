@@ -68,24 +68,12 @@ static int set_cpu(int dir, uint64_t milli)
 	return cgroup_write_number(dir, "cpu.cfs_quota_us", MAX(quota, (uint64_t)CPU_MIN_QUOTA_US));
 }
 
-/* Keeper and init sit at the top and have no limit of their own: together with what works below
- * they have its limit and what is left for them. So however full the work's part is, theirs stays.
- */
-static int set_top_memory(const struct cgroup *cgroup, uint64_t work)
-{
-	uint64_t both = work > UINT64_MAX - CGROUP_OWN_MEMORY ? work : work + CGROUP_OWN_MEMORY;
-
-	return work == 0 ? 0 : set_memory(cgroup->dir[CGROUP_MEMORY][CGROUP_TOP], both);
-}
-
 static int set_limits(const struct cgroup *cgroup, enum cgroup_part part,
                       const struct cgroup_limits *limits)
 {
 	int pids = cgroup->dir[CGROUP_PIDS][part];
 	int r = set_memory(cgroup->dir[CGROUP_MEMORY][part], limits->memory);
 
-	if (r == 0 && part == CGROUP_WORK)
-		r = set_top_memory(cgroup, limits->memory);
 	if (r == 0)
 		r = set_cpu(cgroup->dir[CGROUP_CPU][part], limits->cpu_milli);
 	if (r < 0 || pids < 0 || limits->pids == 0)

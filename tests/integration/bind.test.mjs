@@ -44,7 +44,7 @@ const LIMIT_FILES = [
 /** {group file: text} of the part of the sandbox's control groups where commands run. */
 function limitsOf(id) {
 	const found = {};
-	for (const folder of host.cgroupsNamed([id]).filter((one) => one.endsWith(`/${id}/work`)))
+	for (const folder of host.workGroups(id))
 		for (const name of LIMIT_FILES) {
 			const file = path.join(folder, name);
 			if (fs.existsSync(file)) found[file.replace(id, 'ID')] = fs.readFileSync(file, 'utf8');

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { spawnSync } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 
-import { cgroupsNamed, probeBin, readAll, residentBytes, sleep, until, withDaemon } from './lib.mjs';
+import { probeBin, readAll, residentBytes, sleep, until, withDaemon, workGroups } from './lib.mjs';
 
 describe('limits', () => {
 	const cloche = withDaemon({ before, after });
@@ -150,7 +150,7 @@ describe('limits', () => {
 		const used = (await cloche.get('GET', `/sandboxes/${box}`)).meters.cpuSeconds - before;
 		const wall = (Date.now() - start) / 1000;
 		assert.ok(used / wall < 0.5 * 1.15, `${used.toFixed(2)} s in ${wall.toFixed(2)} s`);
-		const groups = cgroupsNamed([box]).filter((one) => one.endsWith(`/${box}/work`));
+		const groups = workGroups(box);
 		const limits = ['cpu.cfs_quota_us cpu.cfs_period_us', 'cpu.max'].map((names) => names.split(' ').flatMap((name) => groups.map((group) => path.join(group, name)).filter(fs.existsSync).map((file) => fs.readFileSync(file, 'utf8').trim())).join(' ').split(' '));
 		assert.deepEqual(limits.filter((one) => one.length === 2).map(([quota, period]) => quota / period), [0.5], 'and it is all of what was asked for');
 	});

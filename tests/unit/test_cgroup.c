@@ -262,8 +262,7 @@ static void make_parts(const char *group, const char *const *files, size_t count
 static void make_v1_box(struct cgroup_layout *layout)
 {
 	static const char *const memory[] = {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
-	                                     "memory.use_hierarchy", "memory.swappiness",
-	                                     "memory.kmem.tcp.limit_in_bytes"};
+	                                     "memory.swappiness", "memory.kmem.tcp.limit_in_bytes"};
 	static const char *const cpu[] = {"cpu.cfs_quota_us", "cpu.cfs_period_us"};
 	static const char *const pids[] = {"pids.max"};
 	static const char *const freezer[] = {"freezer.state"};
@@ -284,31 +283,58 @@ TEST(v1_limits_are_written_where_they_count)
 
 	make_v1_box(&layout);
 	CHECK_INT(cgroup_create(&layout, "box", &limits_of_box, (uid_t)-1, &cgroup), 0);
-	check_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "67108864");
-	check_fake(CG "/memory/cloche/box/work", "memory.memsw.limit_in_bytes", "67108864");
-	check_fake(CG "/memory/cloche/box/work", "memory.kmem.tcp.limit_in_bytes", "16777216");
-	check_fake(CG "/memory/cloche/box", "memory.use_hierarchy", "1");
-	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "335544320");
-	check_fake(CG "/memory/cloche/box", "memory.memsw.limit_in_bytes", "335544320");
-	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_quota_us", "150000");
-	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_period_us", "100000");
-	check_fake(CG "/pids/cloche/box/work", "pids.max", "20");
-	check_fake(CG "/pids/cloche/box", "pids.max", "");
+	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "67108864");
+	check_fake(CG "/memory/cloche/box", "memory.memsw.limit_in_bytes", "67108864");
+	check_fake(CG "/memory/cloche/box", "memory.kmem.tcp.limit_in_bytes", "16777216");
+	check_fake(CG "/cpu/cloche/box", "cpu.cfs_quota_us", "150000");
+	check_fake(CG "/cpu/cloche/box", "cpu.cfs_period_us", "100000");
+	check_fake(CG "/pids/cloche/box", "pids.max", "20");
 	CHECK_INT(cgroup_clone_fd(&cgroup, CGROUP_WORK), -1);
+	cgroup_done(&cgroup);
+}
+
+TEST(v1_only_the_roll_has_our_own)
+{
+	struct cgroup_layout layout;
+	struct cgroup cgroup;
+
+	make_v1_box(&layout);
+	CHECK_INT(cgroup_create(&layout, "box", &limits_of_box, (uid_t)-1, &cgroup), 0);
 	CHECK_INT(cgroup_attach(&cgroup, CGROUP_OWN, 4711), 0);
+	CHECK_INT(cgroup_attach(&cgroup, CGROUP_WORK, 4712), 0);
 	for (size_t i = 0; i < ARRAY_LEN(v1_groups); i++) {
+		bool is_roll = strcmp(v1_groups[i], CG "/freezer") == 0;
 		char dir[256];
 		(void)snprintf(dir, sizeof(dir), "%s/cloche/box", v1_groups[i]);
-		check_fake(dir, "cgroup.procs", "4711");
+		check_fake(dir, "cgroup.procs", is_roll ? "4711" : "4712");
 	}
+	check_fake(CG "/freezer/cloche/box/work", "cgroup.procs", "4712");
 	cgroup_done(&cgroup);
+}
+
+TEST(v1_the_zygote_enters_the_folder)
+{
+	struct cgroup_layout layout;
+
+	make_v1_box(&layout);
+	for (size_t i = 0; i < ARRAY_LEN(v1_groups); i++) {
+		char dir[256];
+		(void)snprintf(dir, sizeof(dir), "%s/cloche", v1_groups[i]);
+		write_fake(dir, "cgroup.procs", "");
+	}
+	CHECK_INT(cgroup_enter_folder(&layout), 0);
+	for (size_t i = 0; i < ARRAY_LEN(v1_groups); i++) {
+		char dir[256];
+		(void)snprintf(dir, sizeof(dir), "%s/cloche", v1_groups[i]);
+		check_fake(dir, "cgroup.procs", "0");
+	}
 }
 
 static void clear_v1_limits(void)
 {
-	write_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "");
-	write_fake(CG "/cpu/cloche/box/work", "cpu.cfs_quota_us", "");
-	write_fake(CG "/pids/cloche/box/work", "pids.max", "");
+	write_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "");
+	write_fake(CG "/cpu/cloche/box", "cpu.cfs_quota_us", "");
+	write_fake(CG "/pids/cloche/box", "pids.max", "");
 }
 
 TEST(v1_a_limit_of_zero_is_left_alone)
@@ -323,14 +349,13 @@ TEST(v1_a_limit_of_zero_is_left_alone)
 	CHECK_INT(cgroup.dir[CGROUP_PIDS][CGROUP_TOP], -1);
 	clear_v1_limits();
 	CHECK_INT(cgroup_set_limits(&cgroup, &pids), 0);
-	check_fake(CG "/pids/cloche/box/work", "pids.max", "33");
-	check_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "");
-	check_fake(CG "/cpu/cloche/box/work", "cpu.cfs_quota_us", "");
+	check_fake(CG "/pids/cloche/box", "pids.max", "33");
+	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "");
+	check_fake(CG "/cpu/cloche/box", "cpu.cfs_quota_us", "");
 	clear_v1_limits();
 	CHECK_INT(cgroup_set_limits(&cgroup, &memory), 0);
-	check_fake(CG "/memory/cloche/box/work", "memory.limit_in_bytes", "1048576");
-	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "269484032");
-	check_fake(CG "/pids/cloche/box/work", "pids.max", "");
+	check_fake(CG "/memory/cloche/box", "memory.limit_in_bytes", "1048576");
+	check_fake(CG "/pids/cloche/box", "pids.max", "");
 	cgroup_done(&cgroup);
 }
 
@@ -341,13 +366,13 @@ TEST(v1_meters_are_read_from_work)
 	struct cgroup_usage usage;
 
 	make_v1_box(&layout);
-	write_fake(CG "/memory/cloche/box/work", "memory.usage_in_bytes", "1000\n");
-	write_fake(CG "/memory/cloche/box/work", "memory.max_usage_in_bytes", "2000\n");
-	write_fake(CG "/memory/cloche/box/work", "memory.oom_control",
+	write_fake(CG "/memory/cloche/box", "memory.usage_in_bytes", "1000\n");
+	write_fake(CG "/memory/cloche/box", "memory.max_usage_in_bytes", "2000\n");
+	write_fake(CG "/memory/cloche/box", "memory.oom_control",
 	           "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
-	write_fake(CG "/cpuacct/cloche/box/work", "cpuacct.usage", "5000000\n");
-	write_fake(CG "/pids/cloche/box/work", "pids.current", "7\n");
-	write_fake(CG "/pids/cloche/box/work", "pids.events", "max 9\n");
+	write_fake(CG "/cpuacct/cloche/box", "cpuacct.usage", "5000000\n");
+	write_fake(CG "/pids/cloche/box", "pids.current", "7\n");
+	write_fake(CG "/pids/cloche/box", "pids.events", "max 9\n");
 	CHECK_INT(cgroup_open(&layout, "box", &cgroup), 0);
 	CHECK_INT(cgroup_read(&cgroup, &usage), 0);
 	CHECK_INT(usage.memory, 1000);
@@ -385,12 +410,12 @@ TEST(v1_killing_signals_everything_named)
 			pause();
 	make_v1_box(&layout);
 	(void)snprintf(procs, sizeof(procs), "0\n%d\n", pid);
-	write_fake(CG "/pids/cloche/box/work", "cgroup.procs", procs);
+	write_fake(CG "/pids/cloche/box", "cgroup.procs", procs);
 	/* a fake group never gets empty */
 	CHECK_INT(cgroup_kill(&layout, "box", 20), -ETIMEDOUT);
 	CHECK(waitpid(pid, &status, 0) == pid);
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	check_fake(CG "/pids/cloche/box/work", "pids.max", "0");
+	check_fake(CG "/pids/cloche/box", "pids.max", "0");
 	check_fake(CG "/freezer/cloche/box", "freezer.state", "THAWED");
 }
 

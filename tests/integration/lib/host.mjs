@@ -84,6 +84,10 @@ export function cgroupsNamed(names) {
 	return found;
 }
 
+/** The part of a sandbox's control groups where commands run: below the others, where there are others. */
+export const workGroups = (id) =>
+	cgroupsNamed([id]).filter((one) => one.endsWith(`/${id}/work`) || (one.endsWith(`/${id}`) && !fs.existsSync(`${one}/work`)));
+
 /** Lines of this process's mount table that mention a text. */
 export const mountsWith = (text) =>
 	readText('/proc/self/mountinfo')
