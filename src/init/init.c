@@ -5,9 +5,10 @@
  * The walls the workload inherits (walls.h) are put up once, before the first command: an exec
  * costs nothing for them, and no command can ever run without them.
  *
- * The spawner is forked before the root is there, and the keeper moves it to the `work` cgroup then:
- * that takes milliseconds, and init may wait long for what it shall become. Both then drop their privileges side by side. The switch of the root takes the spawner along: the
- * kernel gives every process that stands in the old one the new one.
+ * The spawner is forked before the root is there, and the keeper moves it to the `work` cgroup
+ * then: that takes milliseconds, and init may wait long for what it shall become. Both then drop
+ * their privileges side by side. The switch of the root takes the spawner along: the kernel gives
+ * every process that stands in the old one the new one.
  */
 #include "init/init.h"
 

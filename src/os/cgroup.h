@@ -75,7 +75,8 @@ int cgroup_open_part(const struct cgroup_layout *layout, const char *name, enum 
                      struct cgroup *ret) NODISCARD;
 /* Of the work part. */
 int cgroup_set_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits) NODISCARD;
-/* Moves a process (0 = self) in every hierarchy that has the part. May wait for an RCU period (10 ms) on v1. */
+/* Moves a process (0 = self) in every hierarchy that has the part. May wait for an RCU period (10
+ * ms) on v1. */
 int cgroup_attach(const struct cgroup *cgroup, enum cgroup_part part, pid_t pid) NODISCARD;
 /* The door of a part, opened now for a process that will have no rights: whoever holds it can move
  * processes in with cgroup_attach_by. It is opened as `owner` (the caller is root, or owner
