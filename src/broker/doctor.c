@@ -232,15 +232,19 @@ static int probe_nnp(const struct probe *probe)
 /* The filter sandboxes get, and something it must refuse even to us. */
 static int probe_seccomp(const struct probe *probe)
 {
+	auto_close int listener = -1;
 	int r = caps_no_new_privs();
 	if (r == 0)
-		r = seccomp_install(SECCOMP_WORKLOAD);
+		r = seccomp_listen(&listener);
+	if (r == -EBUSY)
+		r = seccomp_install(SECCOMP_QUIET);
 	if (r < 0)
 		return r;
 	if (unshare(CLONE_NEWUSER) == 0 || (errno != EPERM && errno != ENOSYS))
 		return -ENOTSUP;
-	(void)snprintf(probe->finding->detail, sizeof(probe->finding->detail), "%zu instructions",
-	               seccomp_length(SECCOMP_WORKLOAD));
+	(void)snprintf(probe->finding->detail, sizeof(probe->finding->detail), "%zu instructions%s",
+	               seccomp_length(SECCOMP_WORKLOAD),
+	               listener < 0 ? ", refused sockets are not told" : "");
 	return 0;
 }
 

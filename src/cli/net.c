@@ -38,10 +38,11 @@ static void print_decision(const json_t *event)
 	const char *when = client_str(data, "decidedAt"); /* told later if nobody listened */
 	uint64_t count = client_u64(data, "count");
 	auto_free char *line =
-		mem_printf("%s  %-6s %s ", *when != '\0' ? when : client_str(event, "time"),
+		mem_printf("%s  %-6s %s", *when != '\0' ? when : client_str(event, "time"),
 	                   client_str(data, "verdict"), client_str(data, "proto"));
 
-	put(&line, "%s", *host != '\0' ? host : address);
+	if (*host != '\0' || *address != '\0')
+		put(&line, " %s", *host != '\0' ? host : address);
 	if (client_u64(data, "port") > 0)
 		put(&line, ":%llu", (unsigned long long)client_u64(data, "port"));
 	if (*host != '\0' && *address != '\0')

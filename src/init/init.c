@@ -32,6 +32,7 @@
 #include "base/str.h"
 #include "init/port.h"
 #include "init/probe.h"
+#include "init/refusals.h"
 #include "init/spawn.h"
 #include "init/walls.h"
 #include "init/who.h"
@@ -44,7 +45,9 @@ struct init {
 	struct loop *loop;
 	struct loop_source control;
 	pid_t spawner;
+	int spawner_listener; /* of its filter, until refusals have it; -1: none */
 	struct walls walls;
+	struct refusals refusals;
 	int handed; /* goes with the answer, and is closed then; -1: none */
 	int gate;   /* a byte lets a new spawner go on; -1: none waits */
 	uint8_t *bytes;
@@ -171,11 +174,34 @@ static NORETURN void drop_late(const struct init_birth *birth, const struct init
 	_exit(1); /* it would have been executed */
 }
 
+/* To init, which keeps it: the listener of this process's filter. A message of its own, because
+ * init takes it after it closed all it had. */
+static int hand_listener(int sock, struct walls *walls)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_S_LISTENER, 0);
+	if (walls->listener >= 0)
+		wire_put_fd(&out, walls->listener);
+	int r = wire_send(sock, &out);
+	fd_closep(&walls->listener);
+	return r;
+}
+
+static int take_listener(struct init *init, int sock, struct err *err)
+{
+	struct wire_msg msg;
+	if (wire_recv(sock, init->bytes, LIMIT_WIRE_BYTES, &msg) <= 0)
+		return err_set(err, ERR_INTERNAL, "the spawner ended before it was ready");
+	init->spawner_listener = wire_take_fd(&msg, 0);
+	wire_msg_done(&msg);
+	return 0;
+}
+
 /* Drops its privileges while init builds the root, and waits for that at the end. */
 static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 {
 	struct init_rights rights;
-	struct walls walls;
+	struct walls walls = {.ruleset = -1, .listener = -1};
 	struct err err = {0};
 	char go;
 	(void)close(INIT_CONTROL_FD);
@@ -188,7 +214,7 @@ static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 	if (!is_late && err.code == ERR_OK && birth->drop(&rights, sock, &err) == 0)
 		(void)settle(&walls, &err); /* err says it */
 	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK ||
-	    io_read_full(sock, &go, 1) != 1)
+	    (!is_late && hand_listener(sock, &walls) < 0) || io_read_full(sock, &go, 1) != 1)
 		_exit(1);
 	if (is_late)
 		drop_late(birth, &rights, sock);
@@ -199,7 +225,7 @@ static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 static int start_spawner(struct init *init, const struct init_birth *birth, int *ret_sock)
 {
 	int pair[2];
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	init->spawner = fork();
 	if (init->spawner == 0) {
@@ -232,7 +258,9 @@ static int drop_own(struct init *init, const struct init_birth *birth,
 	if (birth->drop(rights, spawner, err) < 0)
 		return -1;
 	int r = execute_again(INIT_SERVES, rights, spawner, init);
-	return r < 0 ? err_sys(err, -r, "execute the program again") : settle(&init->walls, err);
+	if (r < 0)
+		return err_sys(err, -r, "execute the program again");
+	return settle(&init->walls, err) < 0 ? -1 : take_listener(init, spawner, err);
 }
 
 static struct init_rights read_rights(const struct wire_msg *msg)
@@ -281,11 +309,14 @@ static int be_born_again(struct init *init, char **argv, bool waits, struct err 
 	(void)!caps_not_dumpable(); /* walls_put_up says if it fails */
 	if (settle(&init->walls, err) < 0)
 		return -1;
+	if (!str_eq(argv[2], INIT_SPAWNER)) {
+		init->spawner = (pid_t)spawner;
+		return take_listener(init, fd, err);
+	}
+	if (hand_listener(fd, &init->walls) < 0)
+		_exit(1);
 	fd_closep(&fd);
-	if (str_eq(argv[2], INIT_SPAWNER))
-		become_spawner(&init->walls, waits);
-	init->spawner = (pid_t)spawner;
-	return 0;
+	become_spawner(&init->walls, waits);
 }
 
 /* --- requests of the keeper --- */
@@ -501,6 +532,11 @@ static void on_port(struct init *init, const struct wire_msg *msg, struct wire_o
 		wire_put_fd(out, init->handed);
 }
 
+static void on_refuse(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	refusals_answer(&init->refusals, msg);
+}
+
 static const struct {
 	enum wire_type type;
 	void (*run)(struct init *init, const struct wire_msg *msg, struct wire_out *out);
@@ -514,6 +550,7 @@ static const struct {
 	{WIRE_I_WHO, on_who},
 	{WIRE_I_PROBE, on_probe},
 	{WIRE_I_PORT, on_port},
+	{WIRE_I_REFUSE, on_refuse},
 };
 
 static void answer(struct init *init, const struct wire_msg *msg)
@@ -566,6 +603,9 @@ static int run_loop(struct init *init)
 	if (r >= 0)
 		r = loop_add(init->loop, &init->control, INIT_CONTROL_FD, EPOLLIN, on_control,
 		             init);
+	const int listeners[] = {init->walls.listener, init->spawner_listener};
+	if (r >= 0)
+		r = refusals_start(&init->refusals, init->loop, listeners);
 	if (r < 0)
 		return 1;
 	auto_wire_out struct wire_out ready;
@@ -573,6 +613,8 @@ static int run_loop(struct init *init)
 	char text[32];
 	(void)snprintf(text, sizeof(text), "seccomp=%zu", seccomp_length(SECCOMP_WORKLOAD));
 	wire_put_str(&ready, FIELD_MECHANISM, text);
+	if (init->walls.listener < 0 || init->spawner_listener < 0)
+		wire_put_str(&ready, FIELD_MECHANISM, "refusals=untold");
 	if (wire_send(INIT_CONTROL_FD, &ready) < 0)
 		return 1;
 	mem_settle();
@@ -591,7 +633,11 @@ static void reset_signals(void)
 int init_main(int argc, char **argv, const struct init_birth *birth)
 {
 	struct err err = {0};
-	struct init init = {.gate = -1, .handed = -1, .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
+	struct init init = {.gate = -1,
+	                    .handed = -1,
+	                    .spawner_listener = -1,
+	                    .walls = {.ruleset = -1, .listener = -1},
+	                    .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
 	(void)prctl(PR_SET_NAME, "cloche-init", 0, 0, 0); /* only what ps shows */
 	bool is_again = argc > 4;
 	if (getpid() != 1 && !is_again)

@@ -13,6 +13,7 @@
 struct walls {
 	int ruleset; /* Landlock's rules, not yet in force; -1: none */
 	bool is_up;
+	int listener; /* of the filter, for refusals.h; -1: none. Owned by whoever takes it. */
 };
 
 /* The filter, now. Landlock waits for walls_close. */

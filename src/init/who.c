@@ -82,17 +82,17 @@ static bool has_socket(pid_t pid, const char *wanted, uint64_t until_us)
 	return is_found;
 }
 
-static void read_name(pid_t pid, char ret[WHO_NAME])
+void who_is(pid_t pid, char ret_name[WHO_NAME])
 {
 	char path[32];
 	auto_free char *text = NULL;
 	size_t len = 0;
 	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	ret[0] = '\0';
+	ret_name[0] = '\0';
 	if (io_read_file(AT_FDCWD, path, 2 * WHO_NAME, &text, &len) < 0)
 		return;
 	text[strcspn(text, "\n")] = '\0';
-	(void)snprintf(ret, WHO_NAME, "%s", text);
+	(void)snprintf(ret_name, WHO_NAME, "%s", text);
 }
 
 bool who_has(bool is_tcp, uint16_t port, uint16_t remote, pid_t *ret_pid, char ret_name[WHO_NAME])
@@ -119,6 +119,6 @@ bool who_has(bool is_tcp, uint16_t port, uint16_t remote, pid_t *ret_pid, char r
 	if (!is_found)
 		return false;
 	*ret_pid = pids[at];
-	read_name(pids[at], ret_name);
+	who_is(pids[at], ret_name);
 	return true;
 }

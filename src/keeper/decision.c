@@ -1,8 +1,9 @@
 /*
- * A kind is {verdict, protocol, host or address, port}. The first of a kind is told at once; those
- * that follow are counted and told as one when a second has passed. The table of kinds is small:
- * what does not fit is counted, too, and told as a number. Each class has a share of its own, so
- * that a flood of names that do not exist hides neither what was reached nor what was refused.
+ * A kind is {verdict, protocol, host or address, port}, or what was refused before there was any of
+ * these. The first of a kind is told at once; those that follow are counted and told as one when a
+ * second has passed. The table of kinds is small: what does not fit is counted, too, and told as a
+ * number. Each class has a share of its own, so that a flood of names that do not exist hides
+ * neither what was reached nor what was refused.
  */
 #include "keeper/decision.h"
 
@@ -17,11 +18,14 @@
  * waits rather than being told without a name. */
 enum { WAITS = 32, TICK_MS = 1000, WHO_MS = 250, IDLE_TICKS = 5 };
 
-enum class { CLASS_NAME, CLASS_DENIAL, CLASS_OTHER, CLASSES_ };
-enum { SHARE_NAME = 64, SHARE_DENIAL = 96, SHARE_OTHER = 64 };
-enum { KINDS = SHARE_NAME + SHARE_DENIAL + SHARE_OTHER, HOSTS_OF_NAMES = DECISION_HOSTS / 4 };
+enum class { CLASS_NAME, CLASS_DENIAL, CLASS_SOCKET, CLASS_OTHER, CLASSES_ };
+enum { SHARE_NAME = 64, SHARE_DENIAL = 96, SHARE_SOCKET = 32, SHARE_OTHER = 64 };
+enum {
+	KINDS = SHARE_NAME + SHARE_DENIAL + SHARE_SOCKET + SHARE_OTHER,
+	HOSTS_OF_NAMES = DECISION_HOSTS / 4,
+};
 
-static const size_t shares[CLASSES_] = {SHARE_NAME, SHARE_DENIAL, SHARE_OTHER};
+static const size_t shares[CLASSES_] = {SHARE_NAME, SHARE_DENIAL, SHARE_SOCKET, SHARE_OTHER};
 
 struct decision_kind {
 	struct decision last;
@@ -40,7 +44,7 @@ struct decision_wait {
 	void *ctx;
 };
 
-static const char *const proto_names[] = {"tcp", "udp", "dns"};
+static const char *const proto_names[] = {"tcp", "udp", "dns", "socket"};
 static const char *const verdict_names[] = {"allow", "deny", "ask", "closed"};
 
 const char *decision_proto_name(enum decision_proto proto)
@@ -86,6 +90,7 @@ void decisions_done(struct decisions *decisions)
 /* A name that was asked for and is refused costs whoever asks nothing: there can be many. */
 static enum class class_of(const struct decision *decision) {
 	if (decision->verdict != DECISION_DENY) return CLASS_OTHER;
+	if (decision->proto == DECISION_SOCKET) return CLASS_SOCKET;
 	return decision->proto == DECISION_DNS && decision->to.port != 0 ? CLASS_NAME
 	                                                                 : CLASS_DENIAL;
 }
@@ -134,9 +139,10 @@ void decision_count_bytes(struct decisions *decisions, const struct decision *de
 
 static void count(struct decisions *decisions, const struct decision *decision)
 {
-	struct decision_host *host = find_host(decisions, decision);
 	bool is_denied = decision->verdict == DECISION_DENY;
 	decisions->denied += is_denied;
+	struct decision_host *host =
+		decision->proto == DECISION_SOCKET ? NULL : find_host(decisions, decision);
 	if (!host)
 		return;
 	host->denied += is_denied;
@@ -147,6 +153,8 @@ static void count(struct decisions *decisions, const struct decision *decision)
 
 static bool is_alike(const struct decision *a, const struct decision *b)
 {
+	if (a->proto == DECISION_SOCKET)
+		return a->proto == b->proto && str_eq(a->rule, b->rule);
 	return a->verdict == b->verdict && a->proto == b->proto && a->to.port == b->to.port &&
 	       str_eq(a->host, b->host) &&
 	       (a->host[0] != '\0' || memcmp(&a->to.addr, &b->to.addr, sizeof(a->to.addr)) == 0);

@@ -11,7 +11,8 @@
 #include "model/policy.h"
 #include "os/transparent.h"
 
-enum decision_proto { DECISION_TCP, DECISION_UDP, DECISION_DNS };
+/* SOCKET: a call that was refused before there was anything to go anywhere. */
+enum decision_proto { DECISION_TCP, DECISION_UDP, DECISION_DNS, DECISION_SOCKET };
 enum decision_verdict { DECISION_ALLOW, DECISION_DENY, DECISION_ASK, DECISION_CLOSED };
 
 enum { DECISION_PROGRAM = 32 };

@@ -35,7 +35,9 @@ static int format(char *out, size_t size, const struct decision *decision)
 		               (unsigned long long)decision->pid);
 	const char *name = decision->host[0] != '\0' ? decision->host : address;
 	const char *proto = decision_proto_name(decision->proto);
-	int n = decision->proto == DECISION_DNS
+	bool is_socket = decision->proto == DECISION_SOCKET;
+	int n = is_socket ? snprintf(out, size, "%s deny %s%s: %s", at, proto, who, decision->rule)
+	        : decision->proto == DECISION_DNS
 	                ? snprintf(out, size, "%s deny %s %s%s: %s", at, proto, name, who,
 	                           decision->rule)
 	                : snprintf(out, size, "%s deny %s %s:%u (%s)%s: %s", at, proto, name,

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "keeper/calls.h"
 #include "keeper/denials.h"
 #include "keeper/gateway.h"
 #include "keeper/guest.h"
@@ -48,7 +49,8 @@ struct network {
 	struct loop_timer late;
 	struct kept *kept, **kept_end;
 	size_t kept_count;
-	uint64_t lost; /* decisions beyond what is kept */
+	uint64_t lost;   /* decisions beyond what is kept */
+	bool has_common; /* a refused call that is told once was */
 	struct loop_timer hand_on;
 };
 
@@ -195,6 +197,41 @@ static bool on_who(void *ctx, uint64_t token, const struct decision *decision)
 	return wire_send(control, &out) >= 0;
 }
 
+/* --- calls that were refused --- */
+
+static void tell_call(struct network *network, const struct wire_msg *msg)
+{
+	struct judgement judgement;
+	struct decision decision;
+	struct transparent_end nowhere = {0};
+	uint64_t args[CALLS_ARGS] = {0}, call = wire_u64(msg, FIELD_CALL, 0);
+	size_t len = 0;
+	const uint8_t *bytes = wire_blob(msg, FIELD_ARGS, &len);
+	const char *program = wire_str(msg, FIELD_PROGRAM, "");
+	if (bytes)
+		memcpy(args, bytes, MIN(len, sizeof(args)));
+	calls_describe(call, args, &judgement);
+	gateway_fill(&network->gateway, &judgement, DECISION_SOCKET, &nowhere, &nowhere, &decision);
+	str_escape(decision.program, sizeof(decision.program), program, strlen(program));
+	decision.pid = wire_u64(msg, FIELD_PID, 0);
+	if (calls_is_common(call) && network->has_common)
+		return;
+	network->has_common |= calls_is_common(call);
+	(void)decision_make(&network->gateway.decisions, &decision, NULL, NULL);
+}
+
+/* Told first, then refused: the line inside is there when the program sees its error. */
+static void on_call(struct keeper *keeper, const struct wire_msg *msg)
+{
+	if (keeper->network)
+		tell_call(keeper->network, msg);
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_REFUSE, 0);
+	wire_put_u64(&out, FIELD_ASK, wire_u64(msg, FIELD_ASK, 0));
+	wire_put_u64(&out, FIELD_ERR_SYS, wire_u64(msg, FIELD_ERR_SYS, 0));
+	(void)!wire_send(keeper->launch.control[0], &out); /* a dead init has nobody waiting */
+}
+
 /* --- the proof --- */
 
 static void finish_proof(struct network *network, const struct err *err)
@@ -272,7 +309,9 @@ static void prove(struct network *network)
 void network_init_said(struct keeper *keeper, const struct wire_msg *msg)
 {
 	struct network *network = keeper->network;
-	if (!network)
+	if (msg->type == WIRE_I_TOLD)
+		on_call(keeper, msg);
+	if (!network || msg->type == WIRE_I_TOLD)
 		return;
 	if (msg->request & TOKEN_BIT)
 		decisions_known(&network->gateway.decisions, msg->request & ~TOKEN_BIT,

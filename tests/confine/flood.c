@@ -5,10 +5,12 @@
  */
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "dial.h"
@@ -125,6 +127,38 @@ static struct verdict slow_service(void)
 static struct verdict slow_names(void)
 {
 	return wear_out("9.9.9.9", 53, SLOW_CLIENTS, "\x01");
+}
+
+/* Refused calls that are told wait for their turn; whoever makes them at the highest rate is slow,
+ * and nobody else. Some are killed while they wait. */
+static struct verdict refused_calls(void)
+{
+	enum { CALLERS = 8, CALLS = 60 };
+	pid_t callers[CALLERS], killed = fork();
+	if (killed == 0) {
+		for (;;)
+			(void)!socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	}
+	for (int i = 0; i < CALLERS; i++) {
+		callers[i] = fork();
+		for (int k = 0; callers[i] == 0 && k < CALLS; k++) {
+			if (socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0 ||
+			    errno != EAFNOSUPPORT)
+				_exit(1);
+		}
+		if (callers[i] == 0)
+			_exit(0);
+	}
+	struct verdict verdict = still_works("refused all the time");
+	kill(killed, SIGKILL);
+	waitpid(killed, NULL, 0);
+	for (int i = 0; i < CALLERS; i++) {
+		int status = -1;
+		waitpid(callers[i], &status, 0);
+		if (status != 0)
+			return broken("a caller got another answer: %d", status);
+	}
+	return verdict;
 }
 
 /* While they are held: who knocks then is answered, or refused, and never left standing. */
@@ -497,6 +531,7 @@ static const struct attempt attempts[] = {
 	{"X20", "many that are denied", denied_many, NEEDS_ARG, "patient"},
 	{"X20", "half a call of a service each", slow_service, NEEDS_ARG, "patient"},
 	{"X20", "half a question each", slow_names, NEEDS_ARG, "patient"},
+	{"X20", "calls that are refused", refused_calls, NEEDS_ARG, "patient"},
 	{"X20", "one more in a full house", full_house, NEEDS_ARG, "patient"},
 };
 

@@ -137,7 +137,7 @@ static int run_topic(const struct topic *topic)
 		const struct attempt *attempt = &topic->attempts[i];
 		if ((attempt->flags & NEEDS_ARG) && !probe_arg(attempt->arg))
 			continue;
-		if (only && strcmp(only, attempt->name) != 0)
+		if (only && strcmp(only, attempt->name) != 0 && strcmp(only, attempt->id) != 0)
 			continue;
 		struct verdict verdict = run_forked(attempt, shared);
 		printf("%s %s %s: %s%s%s\n", verdict.held ? "held" : "BROKEN", attempt->id,

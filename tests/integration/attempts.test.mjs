@@ -14,13 +14,15 @@ const B6 = '2606:2800:220:1::35';
 
 const tcp = (address, port, more) => ({ proto: 'tcp', address, port, ...more });
 const udp = (address, port) => ({ proto: 'udp', address, port, rule: 'UDP leaves only under the level full' });
+const socket = (what) => ({ proto: 'socket', address: undefined, host: undefined, program: 'probe', rule: `a sandbox has no ${what}` });
+const option = (name) => socket(`socket options of this kind (${name})`);
 const dns = (host, more) => ({ proto: 'dns', host, ...more });
 const each = (list, make) => list.map((one) => make(one));
 const BUSY = 'the sandbox has too many connections';
 const NAMED = /the client named other\.test, which did not lead to this address/;
 
 // Why nothing is told.
-const CALL = 'the call itself fails: there is no socket, and so no destination to decide about';
+const CALL = 'the kernel knows no such device, or the address is taken: there is nothing to decide about';
 const EMPTY = 'answered by the gateway with nothing, or with an error: nothing was decided';
 const OWN = 'it is the loopback interface of the sandbox itself';
 const WORKS = 'it is allowed';
@@ -37,8 +39,8 @@ const TABLE = {
 		datagrams: [A, B, B6].flatMap((one) => each([9999, 443, 123, 5353, 5355, 4500, 853, 8853, 51820], (port) => udp(one, port))),
 		'a refused datagram says so': [udp(B, 9999)],
 		sendmmsg: [udp(B, 9999)],
-		io_uring: CALL,
-		'ping socket': CALL,
+		io_uring: [socket('io_uring')],
+		'ping socket': [socket('IP sockets but for TCP and UDP (ICMP)')],
 		'names by other resolvers': [dns('other.test')],
 		'other types': EMPTY,
 		'odd questions': EMPTY,
@@ -47,11 +49,11 @@ const TABLE = {
 		'an encrypted hello': [tcp(A, 443, { rule: 'the TLS hello hides its name (ECH)' })],
 		'a second hello': [tcp(A, 443, { host: 'other.test', rule: NAMED })],
 		'a slow hello works': WORKS,
-		'transparent socket': CALL,
-		mark: CALL,
+		'transparent socket': [option('IP_TRANSPARENT')],
+		mark: [option('SO_MARK')],
 		// alike ones of a second are told as one, so which of the sources is named is not said here
 		"a source of one's own choice": [A, B6].flatMap((one) => each(['tcp', 'udp'], (proto) => ({ proto, address: one, port: 80, rule: /^the source (8\.8\.4\.4|127\.0\.0\.1|2001:4860:4860::8844|::1) is not the sandbox's own address$/ }))),
-		'source route': CALL,
+		'source route': [option('IP_OPTIONS')],
 		"the gateway's port": CALL,
 		'the gateway itself': [tcp('192.0.0.1', 1)],
 		'connected anew': [tcp(B, 80)],
@@ -71,13 +73,14 @@ const TABLE = {
 		"another's hello in crumbs": [tcp(A, 443, { host: 'other.test', rule: NAMED })],
 		'a hello in crumbs works': WORKS,
 		'a head without end': [tcp(A, 80, { rule: 'the head of the request is too long' })],
-		'routing header': CALL,
+		'routing header': [option('IPV6_RTHDR')],
 		'connections that say nothing': [tcp(A, 443, { rule: BUSY })],
 		'half a hello each': [tcp(A, 443, { rule: BUSY })],
 		'half a request each': [tcp(A, 80, { rule: BUSY })],
 		'many that are denied': [tcp(B, 443)],
 		'half a call of a service each': EMPTY,
 		'half a question each': EMPTY,
+		'calls that are refused': [socket('sockets of this family (AF_VSOCK)'), { ...socket('sockets of this family (AF_PACKET)'), count: 1 }],
 		'one more in a full house': [tcp(A, 443, { rule: BUSY }), tcp(A, 22, { rule: BUSY })],
 	},
 	sockets: {
@@ -174,12 +177,30 @@ describe('every attempt, and what is told of it', { skip: isRoot ? false : 'need
 		});
 	}
 
+	test('each kind of socket that is not there is told', async () => {
+		const since = Date.now();
+		const result = await cloche.exec(id, '/workspace/probe sockets only=E20; status=$?; cat /run/cloche/denials; exit $status');
+		assert.equal(result.exitCode, 0, result.stdout + result.stderr);
+		const wanted = [
+			...['VSOCK', 'PACKET', 'ALG', 'KEY', 'BLUETOOTH', 'XDP', 'TIPC', 'CAN', 'RDS'].map((one) => `sockets of this family (AF_${one})`),
+			...['SCTP', 'DCCP', 'SMC', 'L2TP', 'UDP-Lite'].map((one) => `IP sockets but for TCP and UDP (${one})`),
+			...['KOBJECT_UEVENT', 'AUDIT', 'NETFILTER', 'GENERIC', 'SOCK_DIAG'].map((one) => `netlink sockets but for routes (${one})`),
+			'raw sockets',
+		];
+		// The line is there before the program sees its error.
+		for (const one of wanted) assert.ok(result.stdout.includes(` deny socket by probe[`) && result.stdout.includes(`: a sandbox has no ${one}; use TCP, UDP or local sockets`), `a line about ${one}`);
+		await until(async () => {
+			const told = (await refusals(since, 0)).filter((one) => one.data.proto === 'socket').map((one) => one.data.rule);
+			return wanted.every((one) => told.includes(`a sandbox has no ${one}`));
+		}, 'each is an event');
+	});
+
 	test('each refusal has a line inside that says what to do', async () => {
 		const wanted = /deny dns other\.test.*: no rule allows this name; allow it with --allow other\.test/;
 		let stdout = '';
 		const attempt = '/workspace/probe egress name=example.test unlisted=other.test "only=names by other resolvers"; cat /run/cloche/denials';
 		// Right after a flood of names others are told as a number, and those of one second share a line, which is written at its end.
 		await until(async () => wanted.test(({ stdout } = await cloche.exec(id, attempt)).stdout), 'the refusal is told inside');
-		for (const line of stdout.split('\n').filter((one) => / deny /.test(one))) assert.match(line, /^\d{4}-\d\d-\d\dT\S+Z deny (tcp|udp|dns) \S+.*: .+$/);
+		for (const line of stdout.split('\n').filter((one) => / deny /.test(one))) assert.match(line, /^\d{4}-\d\d-\d\dT\S+Z deny (tcp|udp|dns|socket) \S+.*: .+$/);
 	});
 });

@@ -107,6 +107,10 @@ describe('rootless', { skip: needsRoot }, () => {
 			await cloche.exec(id, stop('cloche-spawn'));
 			assert.equal((await cloche.exec(id, 'echo again')).stdout, 'again\n');
 			assert.equal((await cloche.exec(id, 'echo at once')).stdout, 'at once\n');
+			// What is refused to its commands is told, too.
+			const refused = await cloche.exec(id, 'python3 -c "import socket; socket.socket(40, 1)"; cat /run/cloche/denials');
+			assert.match(refused.stderr, /Address family not supported/);
+			assert.match(refused.stdout, /deny socket by python3\[\d+\]: a sandbox has no sockets of this family \(AF_VSOCK\)/);
 			// All the time: it does not hang, and the sandbox can still be stopped.
 			const { id: stopper } = await cloche.exec(id, ['python3', '-c', [
 				'import os, signal',

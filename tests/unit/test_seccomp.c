@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -59,12 +60,13 @@ static int errno_of(enum seccomp_filter filter, struct call call)
 
 static int inside(struct call call)
 {
-	return errno_of(SECCOMP_WORKLOAD, call);
+	return errno_of(SECCOMP_QUIET, call);
 }
 
 TEST(filters_are_short)
 {
-	CHECK(seccomp_length(SECCOMP_WORKLOAD) <= 208);
+	CHECK(seccomp_length(SECCOMP_WORKLOAD) <= 224);
+	CHECK_INT(seccomp_length(SECCOMP_WORKLOAD), seccomp_length(SECCOMP_QUIET));
 	CHECK(seccomp_length(SECCOMP_KEEPER) <= 160);
 	CHECK(seccomp_length(SECCOMP_WORKER) <= 160);
 }
@@ -362,6 +364,107 @@ TEST(a_program_may_restrict_itself_but_not_listen)
 	CHECK_INT(inside(CALL(SYS_seccomp, {SECCOMP_GET_ACTION_AVAIL, 0, 0})), EFAULT);
 	CHECK_INT(inside(CALL(SYS_seccomp, {SECCOMP_SET_MODE_FILTER, 8 /* NEW_LISTENER */, 0})),
 	          EPERM);
+}
+
+/* --- calls that are told --- */
+
+enum { HAS_LISTENER = 1, IS_TOLD = 0x100 };
+
+/* Refuses whatever waits until the child is gone; its errno, and IS_TOLD if it waited. */
+static int serve(int listener, pid_t child, struct call call)
+{
+	int status = 0, told = 0;
+	struct pollfd ready = {.fd = listener, .events = POLLIN};
+	while (waitpid(child, &status, WNOHANG) == 0) {
+		struct seccomp_told waits;
+		if (listener < 0 || poll(&ready, 1, 20) != 1 || !(ready.revents & POLLIN) ||
+		    seccomp_next(listener, &waits) < 0)
+			continue;
+		told = IS_TOLD;
+		if (waits.call != call.number || waits.args[0] != (uint64_t)call.args[0] ||
+		    waits.pid != child || seccomp_refuse(listener, waits.id, waits.refusal) < 0)
+			_exit(SURVIVED);
+	}
+	return WIFEXITED(status) ? told | WEXITSTATUS(status) : SURVIVED;
+}
+
+/* In a process of its own, which keeps the filter: what a call comes to there. */
+static int try_told(struct call call, int flags)
+{
+	int pipe_fds[2], result = -1, listener = -1;
+	CHECK(pipe2(pipe_fds, O_CLOEXEC) == 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (caps_no_new_privs() < 0 || seccomp_listen(&listener) < 0)
+			_exit(SURVIVED + 1);
+		if (!(flags & HAS_LISTENER)) {
+			close(listener);
+			listener = -1;
+		}
+		pid_t child = fork();
+		if (child == 0) {
+			long r = syscall(call.number, call.args[0], call.args[1], call.args[2],
+			                 call.args[3], call.args[4], call.args[5]);
+			_exit(r < 0 ? errno : 0);
+		}
+		result = serve(listener, child, call);
+		_exit(write(pipe_fds[1], &result, sizeof(result)) != sizeof(result));
+	}
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	CHECK(read(pipe_fds[0], &result, sizeof(result)) == sizeof(result));
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	return result;
+}
+
+TEST(ways_around_the_network_are_told_and_refused)
+{
+	static const struct call told[] = {
+		{SYS_socket, {AF_PACKET, SOCK_RAW, 0x300}},
+		{SYS_socket, {AF_VSOCK, SOCK_STREAM}},
+		{SYS_socket, {AF_NETLINK, SOCK_RAW, 12}},
+		{SYS_socket, {AF_INET, SOCK_RAW, 1}},
+		{SYS_socket, {AF_INET6, SOCK_RAW, 58}},
+		{SYS_socket, {AF_INET, SOCK_DGRAM, 1}},
+		{SYS_socket, {AF_INET, SOCK_SEQPACKET, 132}},
+		{SYS_socketpair, {AF_TIPC, SOCK_STREAM}},
+		{SYS_setsockopt, {-1, SOL_SOCKET, SO_MARK}},
+		{SYS_setsockopt, {-1, 0 /* IP */, 19 /* TRANSPARENT */}},
+		{SYS_setsockopt, {-1, 0 /* IP */, 4 /* OPTIONS */}},
+		{SYS_setsockopt, {-1, 41 /* IPv6 */, 75 /* TRANSPARENT */}},
+		{SYS_setsockopt, {-1, 41 /* IPv6 */, 57 /* RTHDR */}},
+		{SYS_io_uring_setup, {4}},
+	};
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		CHECK_INT(try_told(told[i], HAS_LISTENER), IS_TOLD | inside(told[i]));
+		CHECK_INT(try_told(told[i], 0), ENOSYS); /* nobody listens */
+	}
+}
+
+TEST(ordinary_sockets_are_told_to_nobody)
+{
+	static const struct call untold[] = {
+		{SYS_socket, {AF_INET, SOCK_STREAM}},
+		{SYS_socket, {AF_INET6, SOCK_DGRAM, 17}},
+		{SYS_socket, {AF_UNIX, SOCK_STREAM}},
+		{SYS_socket, {AF_NETLINK, SOCK_RAW, 0}},
+		{SYS_socket, {AF_INET, SOCK_STREAM, 262 /* MPTCP */}},
+		{SYS_setsockopt, {-1, SOL_SOCKET, SO_REUSEADDR}},
+		{SYS_setsockopt, {-1, 6 /* TCP */, 1}},
+		{SYS_setsockopt, {-1, 41 /* IPv6 */, 26 /* V6ONLY */}},
+	};
+	for (size_t i = 0; i < sizeof(untold) / sizeof(untold[0]); i++)
+		CHECK_INT(try_told(untold[i], HAS_LISTENER), inside(untold[i]));
+}
+
+TEST(one_filter_of_a_process_has_a_listener)
+{
+	int listener;
+	CHECK_INT(caps_no_new_privs(), 0);
+	CHECK_INT(seccomp_listen(&listener), 0);
+	/* its own rule forbids a second */
+	CHECK_INT(seccomp_listen(&listener), -EPERM);
+	close(listener);
 }
 
 TEST(the_keeper_relays_and_nothing_else)
