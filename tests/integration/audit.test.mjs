@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 
-import { Daemon, readAll, run, until, withDaemon } from './lib.mjs';
+import { Daemon, readAll, run, sleep, until, withDaemon } from './lib.mjs';
 
 describe('audit', () => {
 	const cloche = withDaemon({ before, after }, { listen: '127.0.0.1:0' });
@@ -63,6 +63,17 @@ describe('audit', () => {
 		const text = JSON.stringify(await rows());
 		assert.ok(!text.includes(canary));
 		assert.ok(!text.includes(key.secret.slice(29, 60)));
+	});
+
+	test('a refusal is there for whoever looks, also while it is being written', async () => {
+		const caller = await cloche.as((await cloche.key({ name: 'refused', scopes: ['sandboxes:read'] })).secret);
+		// what no other write takes along is written after 50 ms
+		for (const ms of [46, 48, 49, 50, 51, 52, 53, 54, 56, 58]) {
+			const from = await last();
+			await caller.expect(403, 'POST', '/sandboxes', {});
+			await sleep(ms);
+			assert.equal((await rows(`&after=${from}`)).length, 1, `after ${ms} ms`);
+		}
 	});
 
 	test('a flood is counted, not lost', async () => {
