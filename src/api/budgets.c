@@ -1,5 +1,5 @@
-/* Budgets: how much runs may cost, by team, agent, key or task. Only operators limit a team: its
- * own admins would lift the limit. */
+/* Budgets: how much runs and sandboxes may cost, by team, agent, key or task. Only operators limit
+ * a team: its own admins would lift the limit. */
 #include "api/authz.h"
 #include "api/call.h"
 #include "api/encode.h"
@@ -10,6 +10,7 @@
 #include "store/budget.h"
 #include "store/identity.h"
 #include "store/task.h"
+#include "task/meter.h"
 #include "task/tasks.h"
 
 enum { AGENT_BYTES = 63 };
@@ -44,8 +45,9 @@ static bool is_seen(const struct call *call, const struct budget *budget)
 	return call->caller->is_operator || str_eq(budget->team.text, call->caller->team.text);
 }
 
-void handle_budget_list(struct call *call)
+static void answer_list(void *ctx)
 {
+	struct call *call = ctx;
 	json_t *items = json_array();
 	struct tasks_budget now;
 
@@ -54,6 +56,11 @@ void handle_budget_list(struct call *call)
 			json_array_append_new(items, encode(&now));
 	}
 	call_answer(call, 200, json_pack("{s:o}", "items", items));
+}
+
+void handle_budget_list(struct call *call)
+{
+	meter_refresh(call->api->tasks, answer_list, call);
 }
 
 /* --- of whom --- */
@@ -139,6 +146,12 @@ struct change {
 	bool is_removal;
 };
 
+static void change_free(struct change *change)
+{
+	budget_done(&change->budget);
+	mem_freep(&change);
+}
+
 static void answer(struct call *call, const struct budget *budget)
 {
 	struct tasks_budget now;
@@ -155,20 +168,31 @@ static void answer(struct call *call, const struct budget *budget)
 	          &(struct err){.code = ERR_CONFLICT, .msg = "somebody removed it at this moment"});
 }
 
+/* What is spent up to now is known. */
+static void on_fresh(void *ctx)
+{
+	struct change *change = ctx;
+
+	answer(change->call, &change->budget);
+	change_free(change);
+}
+
 static void on_stored(const struct store_result *result, void *ctx)
 {
 	struct change *change = ctx;
 	struct call *call = change->call;
 	struct err err = result->err;
 
-	if (!result->ok || tasks_reload_budgets(call->api->tasks, &err) < 0)
+	if (result->ok && tasks_reload_budgets(call->api->tasks, &err) == 0 &&
+	    !change->is_removal) {
+		meter_refresh(call->api->tasks, on_fresh, change);
+		return;
+	}
+	if (err.code != ERR_OK)
 		call_fail(call, &err);
-	else if (change->is_removal)
-		call_answer_empty(call);
 	else
-		answer(call, &change->budget);
-	budget_done(&change->budget);
-	mem_freep(&change);
+		call_answer_empty(call);
+	change_free(change);
 }
 
 static int decode(const struct call *call, struct budget *ret, struct err *err)
@@ -200,8 +224,7 @@ static void submit(struct call *call, bool is_removal)
 	budget->created_ms = io_real_ms();
 	if (find_subject(call, budget, &err) < 0 ||
 	    (!is_removal && decode(call, budget, &err) < 0)) {
-		budget_done(budget);
-		mem_freep(&change);
+		change_free(change);
 		call_fail(call, &err);
 		return;
 	}

@@ -135,10 +135,11 @@ struct engine_ops {
 	/* The sandbox with what it has used up to now. */
 	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
 	               void *ctx);
-
 	/* Nothing in it runs (on) until it is thawed or ends. ERR_CONFLICT, ERR_UNSUPPORTED. */
 	void (*freeze)(struct engine *engine, const char *id, bool on, const char *why,
 	               engine_on_done on_done, void *ctx);
+	/* Stops it if it runs, for want of money: its end_reason is "budget", its detail why. */
+	void (*cut)(struct engine *engine, const char *id, const char *why);
 	/* A new policy, answered once it is in force; on failure the old one stays. One that does
 	 * not run has it from its next start on. */
 	void (*set_network)(struct engine *engine, const char *id,
@@ -160,11 +161,10 @@ struct engine_ops {
 	void (*unwatch)(struct engine *engine, struct exec_watch *watch);
 	/* Bytes of output up to offset are done with; only for holders. */
 	void (*ack)(struct engine *engine, struct exec_watch *watch, uint64_t offset);
-	/* How many bytes were taken (fewer: wait for on_room), or <0 when it has no input (any
-	 * more). eof counts only when all bytes were taken. */
+	/* Bytes taken (fewer: wait for on_room); <0: it has no input. eof comes with the last. */
 	ssize_t (*input)(struct engine *engine, struct exec_watch *watch, const void *bytes,
 	                 size_t len, bool eof);
-	/* Ends a live exec that nobody wants; nothing to be told. */
+	/* Ends a live exec that nobody wants. */
 	void (*abandon)(struct engine *engine, const char *sandbox, const char *exec);
 	/* The output of an internal one that is over was read, or nobody wants it. One that is over
 	 * while nobody watches needs no release. */

@@ -1,8 +1,9 @@
-/* What was used and what it cost, summed up over runs. */
+/* What was used and what it cost, summed up over runs and sandboxes. */
 #include "api/call.h"
 #include "api/encode.h"
 #include "base/str.h"
 #include "store/task.h"
+#include "task/meter.h"
 
 static json_t *number_of(uint64_t number)
 {
@@ -15,6 +16,7 @@ static json_t *encode(const struct usage_row *row)
 
 	json_object_set_new(object, "key", encode_text(row->key));
 	json_object_set_new(object, "runs", json_integer((json_int_t)row->runs));
+	json_object_set_new(object, "sandboxes", number_of(row->sandboxes));
 	json_object_set_new(object, "cost", json_real((double)row->cost / 1e6));
 	json_object_set_new(object, "inputTokens", json_integer((json_int_t)row->input_tokens));
 	json_object_set_new(object, "outputTokens", json_integer((json_int_t)row->output_tokens));
@@ -27,8 +29,9 @@ static json_t *encode(const struct usage_row *row)
 	return object;
 }
 
-void handle_usage(struct call *call)
+static void answer(void *ctx)
 {
+	struct call *call = ctx;
 	struct usage_filter filter = {.viewer = call->caller,
 	                              .by = call_query(call, "by", "task"),
 	                              .since_ms = call_query_u64(call, "since", 0)};
@@ -45,4 +48,9 @@ void handle_usage(struct call *call)
 		json_array_append_new(items, encode(&list.items[i]));
 	call_answer(call, 200, json_pack("{s:o}", "items", items));
 	usage_list_done(&list);
+}
+
+void handle_usage(struct call *call)
+{
+	meter_refresh(call->api->tasks, answer, call);
 }

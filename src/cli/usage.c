@@ -21,6 +21,7 @@ static const struct {
 	{"inputTokens", "IN"},
 	{"outputTokens", "OUT"},
 	{"cachedTokens", "CACHED"},
+	{"sandboxes", "SANDBOXES"},
 };
 
 static char *cell(const json_t *row, const char *name)

@@ -361,6 +361,7 @@ static int assemble(struct daemon *daemon, struct err *err)
 	if (make_tasks(daemon, err) < 0 || make_hooks(daemon, err) < 0)
 		return -1;
 	daemon->providers.tasks = daemon->tasks;
+	daemon->fleet->tasks = daemon->tasks;
 	api = (struct api_config){.loop = daemon->loop,
 	                          .tasks = daemon->tasks,
 	                          .hooks = daemon->hooks,

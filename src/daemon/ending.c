@@ -11,6 +11,7 @@
 #include "daemon/pool.h"
 #include "daemon/step.h"
 #include "store/later.h"
+#include "task/meter.h"
 
 enum {
 	STOP_ANSWER_MS = 10 * 1000,
@@ -31,6 +32,7 @@ static void on_end_stored(const struct store_result *result, void *ctx)
 	member->is_ending = false;
 	fleet_note_end(member->fleet, result->ok);
 	if (result->ok) {
+		meter_ended(member->fleet->tasks, member->row->id.text);
 		member_answer(&member->stop_waiters, member->row, &no_err);
 	} else {
 		log_error("the end of a sandbox is not recorded; it is looked at again",
@@ -61,6 +63,10 @@ static void on_end_reaped(const struct err *err, void *ctx)
 	} else if (step_apply(member, member->is_lost ? SANDBOX_EVENT_LOST : SANDBOX_EVENT_ENDED,
 	                      &refused) == 0) {
 		row->ended_ms = member->ended_ms ? member->ended_ms : io_real_ms();
+		if (member->cut_why && row->state == SANDBOX_STOPPED) {
+			spec_set(&row->end_reason, "budget");
+			spec_set(&row->detail, member->cut_why);
+		}
 		step_store(member,
 		           row->state == SANDBOX_STOPPED ? EVENT_SANDBOX_STOPPED
 		                                         : EVENT_SANDBOX_FAILED,
@@ -223,6 +229,23 @@ void lifecycle_stop(struct fleet *fleet, const char *id, uint64_t grace_ms,
 	member_unref(member);
 }
 
+static void on_cut(const struct sandbox *sandbox, const struct err *err, void *ctx)
+{
+	if (!sandbox)
+		log_warn("a sandbox that nobody pays for does not stop; trying again",
+		         LOG_ERR(err));
+}
+
+void lifecycle_cut(struct fleet *fleet, const char *id, const char *why)
+{
+	struct member *member = fleet_find(fleet, id);
+
+	if (!member || member->row->state != SANDBOX_RUNNING)
+		return;
+	spec_set(&member->cut_why, why);
+	lifecycle_stop(fleet, id, 0, on_cut, NULL);
+}
+
 void lifecycle_repeat_stop(struct member *member)
 {
 	member->grace_ms = REPEATED_GRACE_MS;
@@ -356,6 +379,7 @@ static void on_removal_stored(const struct store_result *result, void *ctx)
 	if (member->row->spec.is_ephemeral && --member->fleet->told_early == 0)
 		member_answer(&member->fleet->settle_waiters, NULL, &no_err);
 	if (result->ok) {
+		meter_ended(member->fleet->tasks, member->row->id.text);
 		member->is_removal_stored = true;
 		member->attempts = 0;
 		member_answer(&member->removing_waiters, NULL, &no_err);
@@ -374,6 +398,32 @@ static void on_removal_stored(const struct store_result *result, void *ctx)
 		member_answer(&member->remove_waiters, NULL, &result->err);
 	}
 	member_unref(member);
+}
+
+static void store_removal(struct member *member)
+{
+	if (member->is_told_early)
+		step_store_soon(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
+	else
+		step_store(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
+}
+
+static void on_last_meters(const struct err *err, void *ctx)
+{
+	struct member *member = ctx;
+
+	store_removal(member); /* with what is known, if its keeper did not answer */
+	member_unref(member);
+}
+
+/* What one that runs used up to now goes with the commit that says that it goes. */
+static void begin_removal(struct member *member)
+{
+	if (sandbox_is_alive(member->state_before) && peer_is_open(member->peer) &&
+	    meter_counts(member->fleet->tasks, member->row->id.text))
+		member_meter(member, on_last_meters, member_ref(member));
+	else
+		store_removal(member);
 }
 
 void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_on_done on_done,
@@ -410,10 +460,9 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 				member->state_before = before;
 			}
 			fleet->told_early += member->row->spec.is_ephemeral;
-			if (member->row->spec.is_ephemeral && how & ENGINE_REMOVE_DETACH)
-				step_store_soon(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
-			else
-				step_store(member, EVENT_SANDBOX_REMOVING, on_removal_stored);
+			member->is_told_early =
+				member->row->spec.is_ephemeral && how & ENGINE_REMOVE_DETACH;
+			begin_removal(member);
 		} else if (member->is_retrying) {
 			loop_timer_in(fleet->loop, &member->timer, 0, on_removal_due, member);
 		} else if (member->removal.is_waiting && !(how & ENGINE_REMOVE_DETACH)) {

@@ -82,6 +82,11 @@ static void do_freeze(struct engine *engine, const char *id, bool on, const char
 	lifecycle_freeze(of(engine)->fleet, id, on, why, on_done, ctx);
 }
 
+static void do_cut(struct engine *engine, const char *id, const char *why)
+{
+	lifecycle_cut(of(engine)->fleet, id, why);
+}
+
 static void do_set_network(struct engine *engine, const char *id,
                            const struct network_change *change, engine_on_sandbox on_changed,
                            void *ctx)
@@ -598,6 +603,7 @@ static const struct engine_ops ops = {
 	.settle = do_settle,
 	.change = do_change,
 	.meters = do_meters,
+	.cut = do_cut,
 	.freeze = do_freeze,
 	.set_network = do_set_network,
 	.hosts = do_hosts,

@@ -17,6 +17,7 @@
 #include "daemon/notes.h"
 #include "store/later.h"
 #include "store/store.h"
+#include "task/meter.h"
 #include "wire/wire.h"
 
 enum {
@@ -95,6 +96,8 @@ void member_set_state(struct member *member, enum sandbox_state state)
 		return;
 	member_leave_state(member);
 	member->row->state = state;
+	if (state == SANDBOX_RUNNING)
+		meter_began(member->fleet->tasks, member->row);
 }
 
 void member_leave_state(struct member *member)
@@ -160,6 +163,7 @@ static void member_free(struct member *member)
 	if (member->next)
 		member->next->prev = member->prev;
 	strings_done(&member->seen);
+	mem_freep(&member->cut_why);
 	sandbox_free(member->row);
 	mem_freep(&member);
 }

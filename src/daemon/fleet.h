@@ -34,6 +34,7 @@ struct commands;
 struct services;
 struct skills;
 struct store;
+struct tasks;
 
 /* Somebody who waits for a sandbox to reach an end of its way. */
 struct member_waiter {
@@ -68,10 +69,12 @@ struct member {
 	bool has_unknown_execs;          /* the end of one could not be stored */
 	enum sandbox_state state_before; /* the removal that is being stored */
 	uint64_t grace_ms;               /* of the stop under way */
-	struct err start_err;            /* why the start under way is being undone */
-	bool has_said_gone;              /* K_GONE came */
-	uint64_t ended_ms;               /* from the keeper's last words; 0: none */
-	struct strings seen;             /* execs a listing named, while it runs */
+	char *cut_why;                   /* a budget is spent: that is why it stops */
+	bool is_told_early;   /* the removal: whoever asked does not wait for the store */
+	struct err start_err; /* why the start under way is being undone */
+	bool has_said_gone;   /* K_GONE came */
+	uint64_t ended_ms;    /* from the keeper's last words; 0: none */
+	struct strings seen;  /* execs a listing named, while it runs */
 	struct member_waiter *stop_waiters;
 	struct member_waiter *removing_waiters; /* for the removal to be stored */
 	struct member_waiter *remove_waiters;
@@ -100,6 +103,7 @@ struct fleet {
 	struct commands *commands;               /* the same */
 	struct forges *forges;                   /* the same */
 	struct skills *skills;                   /* the same */
+	struct tasks *tasks;                     /* counts what sandboxes use; the same */
 	struct approvals *approvals;
 	struct member *members;
 	/* Somebody inside wants the API or a service; takes fd. NULL: nobody is there for that. */

@@ -12,6 +12,7 @@
 #include "daemon/pool.h"
 #include "daemon/step.h"
 #include "runtime/image.h"
+#include "task/meter.h"
 
 enum { CLAIM_MS = 5000, ENFORCE_MOST_MS = 60 * 1000 };
 
@@ -48,6 +49,7 @@ static void on_failure_stored(const struct store_result *result, void *ctx)
 	/* A parked one whose new name is somebody else's: it has no row, and needs none. */
 	is_expected = result->ok || result->err.code == ERR_CONFLICT;
 	fleet_note_end(member->fleet, is_expected);
+	meter_ended(member->fleet->tasks, member->row->id.text);
 	if (!is_expected)
 		log_error("a failed start is not recorded; the next start of the daemon does it",
 		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
@@ -464,7 +466,7 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 	calm_disturb(&fleet->calm);
 	if (fleet->is_shut)
 		(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is ending"); /* always -1 */
-	if (err.code != ERR_OK ||
+	if (err.code != ERR_OK || meter_fits(fleet->tasks, spec, &err) < 0 ||
 	    (!image_is_host(spec->image) &&
 	     store_image_get(fleet->store, spec->image, &image, &err) < 0) ||
 	    network_compile(fleet, &wish, &network, &err) < 0) {
@@ -495,7 +497,8 @@ void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_s
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
 		return;
 	}
-	if (compile_again(member, &network, &err) < 0 ||
+	if (meter_fits(fleet->tasks, &member->row->spec, &err) < 0 ||
+	    compile_again(member, &network, &err) < 0 ||
 	    step_apply(member, SANDBOX_EVENT_START, &err) < 0) {
 		sandbox_network_done(&network);
 		lifecycle_refuse(fleet, &err, on_sandbox, NULL, ctx);
@@ -509,6 +512,7 @@ void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_s
 		member->ended_ms = 0;
 		spec_set(&member->row->end_reason, NULL);
 		spec_set(&member->row->detail, NULL);
+		mem_freep(&member->cut_why);
 		member_wait(&member->start_waiters, on_sandbox, NULL, ctx);
 		step_store(member, EVENT_SANDBOX_CREATED, on_creation_stored);
 	}

@@ -24,6 +24,8 @@ void lifecycle_create(struct fleet *fleet, const struct spec *spec, engine_on_sa
 void lifecycle_start(struct fleet *fleet, const char *id, engine_on_sandbox on_sandbox, void *ctx);
 void lifecycle_stop(struct fleet *fleet, const char *id, uint64_t grace_ms,
                     engine_on_sandbox on_sandbox, void *ctx);
+/* As engine_ops.cut. */
+void lifecycle_cut(struct fleet *fleet, const char *id, const char *why);
 /* As engine_ops.settle. */
 void lifecycle_settle(struct fleet *fleet, engine_on_done on_done, void *ctx);
 void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_on_done on_done,

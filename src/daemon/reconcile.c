@@ -7,6 +7,7 @@
 #include "daemon/lifecycle.h"
 #include "runtime/runtime.h"
 #include "store/store.h"
+#include "task/meter.h"
 
 /* Rows that say that something is under way. */
 #define TRANSITIONAL (1u << SANDBOX_CREATING | 1u << SANDBOX_STOPPING | 1u << SANDBOX_REMOVING)
@@ -70,6 +71,7 @@ static void settle(struct reconcile *reconcile, struct sandbox *row)
 	case SANDBOX_RUNNING:
 	case SANDBOX_STOPPING:
 		member->is_stop_stored = row->state == SANDBOX_STOPPING;
+		meter_adopt(reconcile->fleet->tasks, row);
 		adopt(reconcile, member);
 		break;
 	case SANDBOX_REMOVING:

@@ -3,6 +3,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "daemon/notes.h"
+#include "task/meter.h"
 
 bool step_is_cut_off(struct member *member, const struct err *err)
 {
@@ -54,6 +55,8 @@ static struct store_write *new_write(struct member *member, enum event_kind kind
 
 	member_ref(member);
 	note_sandbox(&event, kind, member->row);
+	if (!sandbox_is_alive(member->row->state))
+		meter_put_end(member->fleet->tasks, write, member->row);
 	store_put_sandbox(write, member->row);
 	store_put_event(write, &event);
 	event_done(&event);

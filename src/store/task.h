@@ -104,17 +104,19 @@ struct usage_row {
 	uint64_t runs, cost, input_tokens, output_tokens;
 	uint64_t cpu_us, uptime_ms, memory_byte_seconds, disk_byte_seconds, network_bytes;
 	uint64_t cached_tokens;
+	uint64_t sandboxes; /* of no run: how many were started */
 };
 struct usage_filter {
 	const struct caller *viewer; /* only what they may look at; NULL: all */
 	const char *by;              /* task, agent, key, team or day */
-	uint64_t since_ms;           /* runs that ended then or later */
+	uint64_t since_ms;           /* runs that ended then or later, sandboxes from that day on */
 };
 struct usage_list {
 	struct usage_row *items; /* by key */
 	size_t count;
 };
-/* Over runs that are over. ERR_INVALID for an unknown `by`. */
+/* Over runs that are over, models outside of runs and sandboxes of no run. ERR_INVALID for an
+ * unknown `by`. */
 int store_usage(struct store *store, const struct usage_filter *filter, struct usage_list *ret,
                 struct err *err) NODISCARD;
 void usage_list_done(struct usage_list *list);

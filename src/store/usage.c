@@ -1,4 +1,5 @@
-/* Sums over runs that are over. Meters are kept as a list (pack.h), so they are summed up here. */
+/* Sums over runs that are over, and over sandboxes of no run. Meters of runs are kept as a list
+ * (pack.h), so they are summed up here. */
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -10,10 +11,13 @@ enum { DAY_MS = 24 * 3600 * 1000 };
 
 static const struct {
 	const char *by;
-	enum sql sql;
+	enum sql runs, sandboxes;
 } kinds[] = {
-	{"task", SQL_USAGE_BY_TASK}, {"agent", SQL_USAGE_BY_AGENT}, {"key", SQL_USAGE_BY_KEY},
-	{"team", SQL_USAGE_BY_TEAM}, {"day", SQL_USAGE_BY_DAY},
+	{"task", SQL_USAGE_BY_TASK, SQL_SANDBOX_USAGE_BY_TASK},
+	{"agent", SQL_USAGE_BY_AGENT, SQL_SANDBOX_USAGE_BY_AGENT},
+	{"key", SQL_USAGE_BY_KEY, SQL_SANDBOX_USAGE_BY_KEY},
+	{"team", SQL_USAGE_BY_TEAM, SQL_SANDBOX_USAGE_BY_TEAM},
+	{"day", SQL_USAGE_BY_DAY, SQL_SANDBOX_USAGE_BY_DAY},
 };
 
 static void add_row(struct usage_list *list, sqlite3_stmt *row)
@@ -93,6 +97,43 @@ static int read_outside(struct store *store, const struct usage_filter *filter,
 	return r;
 }
 
+/* --- sandboxes of no run --- */
+
+static void add_sandboxes(struct usage_row *sum, sqlite3_stmt *row)
+{
+	sum->sandboxes += db_column_int(row, 1);
+	sum->cost += db_column_int(row, 2);
+	sum->cpu_us += db_column_int(row, 3);
+	sum->uptime_ms += db_column_int(row, 4);
+	sum->memory_byte_seconds += db_column_int(row, 5);
+	sum->disk_byte_seconds += db_column_int(row, 6);
+	sum->network_bytes += db_column_int(row, 7);
+}
+
+static int read_sandboxes(struct store *store, enum sql sql, const struct value *values,
+                          struct usage_list *list, struct err *err)
+{
+	const struct value all[] = {
+		values[0],
+		values[1],
+		values[2],
+		/* The day it lies in counts. */
+		{.kind = VALUE_INT, .num = values[3].num - DAY_MS},
+	};
+	struct usage_row *sum = NULL;
+	sqlite3_stmt *row;
+	int r;
+
+	if (db_begin(&store->reader, sql, all, ARRAY_LEN(all), &row, err) < 0)
+		return -1;
+	while ((r = db_step(&store->reader, row, err)) > 0) {
+		if (!sum || !str_eq(sum->key, db_column_view(row, 0)))
+			sum = find_row(list, db_column_view(row, 0));
+		add_sandboxes(sum, row);
+	}
+	return r;
+}
+
 /* Days since 1970 as people write them. */
 static void name_days(struct usage_list *list)
 {
@@ -107,6 +148,13 @@ static void name_days(struct usage_list *list)
 		free(list->items[i].key);
 		list->items[i].key = mem_strdup(text);
 	}
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct usage_row *first = a, *second = b;
+
+	return strcmp(first->key, second->key);
 }
 
 int store_usage(struct store *store, const struct usage_filter *filter, struct usage_list *ret,
@@ -129,14 +177,18 @@ int store_usage(struct store *store, const struct usage_filter *filter, struct u
 		i++;
 	if (i == ARRAY_LEN(kinds))
 		return err_set(err, ERR_INVALID, "'by' is task, agent, key, team or day");
-	if (db_begin(&store->reader, kinds[i].sql, values, ARRAY_LEN(values), &row, err) < 0)
+	if (db_begin(&store->reader, kinds[i].runs, values, ARRAY_LEN(values), &row, err) < 0)
 		return -1;
 	while ((r = db_step(&store->reader, row, err)) > 0)
 		add_row(&list, row);
 	if (r == 0)
 		r = read_outside(store, filter, &list, err);
+	if (r == 0)
+		r = read_sandboxes(store, kinds[i].sandboxes, values, &list, err);
 	if (str_eq(filter->by, "day"))
 		name_days(&list);
+	if (list.count > 0)
+		qsort(list.items, list.count, sizeof(*list.items), compare_rows);
 	if (r < 0)
 		usage_list_done(&list);
 	else

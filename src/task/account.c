@@ -1,5 +1,7 @@
 #include "task/account.h"
 
+#include <unistd.h>
+
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -13,8 +15,14 @@
 #include "task/job.h"
 #include "task/ledger.h"
 #include "task/outside.h"
+#include "task/tenant.h"
 
-enum { RELOAD_MS = 60 * 1000 };
+enum {
+	RELOAD_MS = 60 * 1000,
+	FAST_MS = 400,          /* close to the end of a budget */
+	SLOW_MS = 30 * 1000,    /* far from it, or without one */
+	NET_GIB_PER_SECOND = 2, /* more than a machine sends and receives */
+};
 
 static bool pays_for(const struct account *account, const struct job *job)
 {
@@ -37,14 +45,32 @@ static bool pays_for(const struct account *account, const struct job *job)
 	return false;
 }
 
-static bool pays_outside(const struct account *account, const struct outside *outside)
+static bool pays_with(const struct account *account, const char *team,
+                      const struct strings *credentials)
 {
 	const struct budget *budget = &account->budget;
 
-	if (!str_eq(budget->team.text, outside->team))
+	if (!str_eq(budget->team.text, team))
 		return false;
 	return budget->kind == BUDGET_TEAM ||
-	       (budget->kind == BUDGET_KEY && strings_has(&outside->credentials, budget->subject));
+	       (budget->kind == BUDGET_KEY && strings_has(credentials, budget->subject));
+}
+
+static bool pays_outside(const struct account *account, const struct outside *outside)
+{
+	return pays_with(account, outside->team, &outside->credentials);
+}
+
+/* What is made from inside a run is paid for by whoever pays for the run. */
+static bool pays_tenant(const struct account *account, const struct tenant *tenant)
+{
+	enum budget_kind kind = account->budget.kind;
+	const struct job *job;
+
+	if (kind != BUDGET_AGENT && kind != BUDGET_TASK)
+		return pays_with(account, tenant->team, &tenant->credentials);
+	job = tenant_job(tenant);
+	return job && pays_for(account, job);
 }
 
 bool account_counts(const struct job *job)
@@ -71,6 +97,10 @@ static uint64_t spent_on(const struct tasks *tasks, const struct account *accoun
 	for (const struct outside *at = tasks->outside; at; at = at->next) {
 		if (pays_outside(account, at))
 			sum = money_add(sum, at->storing);
+	}
+	for (const struct tenant *at = tasks->tenants; at; at = at->next) {
+		if (pays_tenant(account, at))
+			sum = money_add(sum, tenant_cost(at, account->budget.period));
 	}
 	return sum;
 }
@@ -148,25 +178,70 @@ uint64_t account_left_outside(const struct tasks *tasks, const struct outside *o
 
 /* --- what follows --- */
 
+static const enum event_kind told_kinds[] = {
+	[BUDGET_WARNED] = EVENT_BUDGET_WARNING,
+	[BUDGET_EXHAUSTED] = EVENT_BUDGET_EXHAUSTED,
+};
+
+/* Once a period. */
+static bool is_told(struct account *account, enum budget_told told)
+{
+	struct budget *budget = &account->budget;
+
+	if (budget->told >= told && budget->told_ms == account->since_ms)
+		return true;
+	budget->told = told;
+	budget->told_ms = account->since_ms;
+	return false;
+}
+
+static json_t *facts_of(const struct account *account, uint64_t spent)
+{
+	const struct budget *budget = &account->budget;
+
+	return json_pack("{s:s, s:s, s:s, s:f, s:f}", "of", budget_kind_name(budget->kind),
+	                 "subject", budget->subject, "period", budget_period_name(budget->period),
+	                 "budget", money_to_dollars(budget->amount), "spent",
+	                 money_to_dollars(spent));
+}
+
 /* On the task that crossed the line: whoever sees that learns it. */
 static void tell(struct job *job, struct account *account, enum budget_told told, uint64_t spent)
 {
-	struct budget *budget = &account->budget;
 	struct store_write *write;
+	json_t *facts;
 
-	if (budget->told >= told && budget->told_ms == account->since_ms)
+	if (is_told(account, told))
 		return;
-	budget->told = told;
-	budget->told_ms = account->since_ms;
 	write = store_write_new(job_store(job));
-	store_tell_budget(write, budget->id.text, told, account->since_ms);
+	store_tell_budget(write, account->budget.id.text, told, account->since_ms);
 	store_write_submit(write, NULL, NULL);
-	job_note(job, told == BUDGET_WARNED ? EVENT_BUDGET_WARNING : EVENT_BUDGET_EXHAUSTED,
-	         json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "run", job->run->id.text, "of",
-	                   budget_kind_name(budget->kind), "subject", budget->subject, "period",
-	                   budget_period_name(budget->period), "budget",
-	                   money_to_dollars(budget->amount), "spent", money_to_dollars(spent)));
+	facts = facts_of(account, spent);
+	json_object_set_new(facts, "run", json_string(job->run->id.text));
+	job_note(job, told_kinds[told], facts);
 	job_commit(job, NULL);
+}
+
+/* On the sandbox, where it was no task. */
+static void tell_tenant(const struct tenant *tenant, struct account *account, enum budget_told told,
+                        uint64_t spent)
+{
+	struct event event = {
+		.kind = told_kinds[told], .time_ms = io_real_ms(), .sandbox = tenant->sandbox};
+	struct store_write *write;
+	json_t *facts;
+
+	if (is_told(account, told))
+		return;
+	facts = facts_of(account, spent);
+	json_object_set_new(facts, "sandbox", json_string(tenant->sandbox.text));
+	event.data = json_dumps(facts, JSON_COMPACT | JSON_REAL_PRECISION(12));
+	json_decref(facts);
+	write = store_write_new(tenant->tasks->config.store);
+	store_tell_budget(write, account->budget.id.text, told, account->since_ms);
+	store_put_event(write, &event);
+	event_done(&event);
+	store_write_submit(write, NULL, NULL);
 }
 
 static void end_all(struct job *list, const struct account *account, const char *why)
@@ -192,6 +267,16 @@ static void freeze_all(struct tasks *tasks, const struct account *account, const
 	}
 }
 
+static void halt_all(struct tasks *tasks, const struct account *account, const char *why)
+{
+	bool freezes = account->budget.action == BUDGET_FREEZE;
+
+	for (struct tenant *tenant = tasks->tenants; tenant; tenant = tenant->next) {
+		if (pays_tenant(account, tenant))
+			(freezes ? halt_freeze : halt_stop)(tenant, why);
+	}
+}
+
 static void exhaust(struct tasks *tasks, const struct account *account, uint64_t spent)
 {
 	const struct budget *budget = &account->budget;
@@ -205,6 +290,13 @@ static void exhaust(struct tasks *tasks, const struct account *account, uint64_t
 		freeze_all(tasks, account, text);
 	else
 		end_all(tasks->jobs, account, text);
+	halt_all(tasks, account, text);
+}
+
+static bool freezes(const struct tasks *tasks, const struct account *account)
+{
+	return account->budget.action == BUDGET_FREEZE &&
+	       spent_on(tasks, account) >= account->budget.amount;
 }
 
 bool account_freezes(const struct job *job)
@@ -212,10 +304,18 @@ bool account_freezes(const struct job *job)
 	const struct tasks *tasks = job->tasks;
 
 	for (size_t i = 0; i < tasks->account_count; i++) {
-		const struct account *account = &tasks->accounts[i];
+		if (pays_for(&tasks->accounts[i], job) && freezes(tasks, &tasks->accounts[i]))
+			return true;
+	}
+	return false;
+}
 
-		if (account->budget.action == BUDGET_FREEZE && pays_for(account, job) &&
-		    spent_on(tasks, account) >= account->budget.amount)
+bool account_freezes_tenant(const struct tenant *tenant)
+{
+	const struct tasks *tasks = tenant->tasks;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		if (pays_tenant(&tasks->accounts[i], tenant) && freezes(tasks, &tasks->accounts[i]))
 			return true;
 	}
 	return false;
@@ -238,6 +338,99 @@ void account_spent(struct job *job)
 			tell(job, account, BUDGET_EXHAUSTED, spent);
 			exhaust(tasks, account, spent);
 		}
+	}
+}
+
+/* Some sandbox that it pays for; NULL: there is none. */
+static const struct tenant *tenant_of(const struct tasks *tasks, const struct account *account)
+{
+	for (const struct tenant *tenant = tasks->tenants; tenant; tenant = tenant->next) {
+		if (pays_tenant(account, tenant))
+			return tenant;
+	}
+	return NULL;
+}
+
+void account_look(struct tasks *tasks)
+{
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		struct account *account = &tasks->accounts[i];
+		const struct tenant *tenant = tenant_of(tasks, account);
+		uint64_t spent = tenant ? spent_on(tasks, account) : 0;
+
+		if (!tenant)
+			continue;
+		if (spent >= budget_warn_at(account->budget.amount))
+			tell_tenant(tenant, account, BUDGET_WARNED, spent);
+		if (spent >= account->budget.amount) {
+			tell_tenant(tenant, account, BUDGET_EXHAUSTED, spent);
+			exhaust(tasks, account, spent);
+		}
+	}
+}
+
+/* --- how often --- */
+
+/* The most that all there is can cost in a second: what the machine has is shared. */
+static uint64_t burn(const struct tasks *tasks)
+{
+	const struct config_rates *rates = &tasks->config.config->rates;
+	uint64_t cpus = (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
+	uint64_t page = (uint64_t)MAX(sysconf(_SC_PAGESIZE), 1L);
+	uint64_t pages = (uint64_t)MAX(sysconf(_SC_PHYS_PAGES), 1L);
+	uint64_t count = tasks->running;
+
+	for (const struct tenant *tenant = tasks->tenants; tenant; tenant = tenant->next)
+		count++;
+	return count * rates->sandbox_second + cpus * rates->cpu_second +
+	       ((page * pages >> 30) + 1) * rates->memory_gib_second +
+	       NET_GIB_PER_SECOND * rates->network_gib + 1;
+}
+
+void account_pace(struct tasks *tasks)
+{
+	uint64_t most = tasks->account_count > 0 ? burn(tasks) : 1;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		struct account *account = &tasks->accounts[i];
+		uint64_t left = money_sub(account->budget.amount, spent_on(tasks, account));
+		uint64_t seconds = MIN(left / most, (uint64_t)SLOW_MS);
+
+		account->pace_ms =
+			MAX(MIN(seconds * 1000 / 2, (uint64_t)SLOW_MS), (uint64_t)FAST_MS);
+	}
+}
+
+uint64_t account_pace_of(const struct tenant *tenant)
+{
+	const struct tasks *tasks = tenant->tasks;
+	uint64_t pace = SLOW_MS;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		if (pays_tenant(&tasks->accounts[i], tenant))
+			pace = MIN(pace, tasks->accounts[i].pace_ms);
+	}
+	for (const struct job *job = tasks->jobs; job && tenant->credentials.count > 0;
+	     job = job->next) {
+		if (job->run->budget != MONEY_UNLIMITED &&
+		    strings_has(&tenant->credentials, job->run->token.text))
+			pace = FAST_MS;
+	}
+	return pace;
+}
+
+/* --- what is over --- */
+
+void account_settle_tenant(const struct tenant *tenant)
+{
+	struct tasks *tasks = tenant->tasks;
+
+	for (size_t i = 0; i < tasks->account_count; i++) {
+		struct account *account = &tasks->accounts[i];
+
+		if (pays_tenant(account, tenant))
+			account->settled = money_add(account->settled,
+			                             tenant_cost(tenant, account->budget.period));
 	}
 }
 
@@ -382,6 +575,7 @@ int account_load(struct tasks *tasks, struct err *err)
 	if (list.count > 0)
 		loop_timer_in(tasks->config.loop, &tasks->reload, RELOAD_MS, on_reload, tasks);
 	watch_all(tasks);
+	meter_hurry(tasks);
 	return 0;
 }
 

@@ -1,8 +1,10 @@
 /*
- * Budgets of teams, agents, keys and tasks, against all runs they pay for. Private to src/task.
+ * Budgets of teams, agents, keys and tasks, against all runs and sandboxes they pay for. Private to
+ * src/task.
  *
  * What is over is summed up by the store when budgets are read, and then counted along; what is
- * under way is summed up from jobs. Read again every minute, which also begins a new day or month.
+ * under way is summed up from jobs and tenants. Read again every minute, which also begins a new
+ * day or month.
  */
 #pragma once
 
@@ -13,11 +15,13 @@
 struct job;
 struct outside;
 struct tasks;
+struct tenant;
 
 struct account {
 	struct budget budget;
 	uint64_t since_ms; /* begin of its period */
-	uint64_t settled;  /* by runs that are over */
+	uint64_t settled;  /* by runs and sandboxes that are over */
+	uint64_t pace_ms;  /* account_pace */
 };
 
 /* Reads them from the store. */
@@ -37,3 +41,13 @@ void account_settle(const struct job *job);
 uint64_t account_left_outside(const struct tasks *tasks, const struct outside *outside,
                               const struct account **ret_tight);
 void account_settle_outside(struct tasks *tasks, const struct outside *outside, uint64_t cost);
+
+/* The same for sandboxes of no run. */
+bool account_freezes_tenant(const struct tenant *tenant);
+/* What some of them cost is new: warns, or ends all that an account pays for. */
+void account_look(struct tasks *tasks);
+void account_settle_tenant(const struct tenant *tenant);
+/* How soon the next look must come, so that nothing is spent for long that is not there: first what
+ * each account has left is looked at, then what that means for one sandbox. */
+void account_pace(struct tasks *tasks);
+uint64_t account_pace_of(const struct tenant *tenant);

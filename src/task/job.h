@@ -15,6 +15,7 @@
 #include "base/loop.h"
 #include "store/task.h"
 #include "task/tasks.h"
+#include "task/tenant.h"
 
 struct agent;
 struct drive;
@@ -236,6 +237,8 @@ struct tasks {
 	bool is_shut;
 	struct account *accounts; /* account.c */
 	struct outside *outside;  /* outside.c */
+	struct tenant *tenants;   /* tenant.h */
+	struct rhythm meter;      /* the rhythm of these */
 	size_t account_count;
 	struct loop_timer reload;
 	struct loop_timer again;  /* the queue is looked at */

@@ -9,12 +9,19 @@
 #include "task/charge.h"
 #include "task/cost.h"
 #include "task/job.h"
+#include "task/tenant.h"
 
 /* --- sums --- */
 
 static bool is_below(const struct job *job, const struct job *above)
 {
 	return above->run->token.text[0] && strings_has(&job->chain, above->run->token.text);
+}
+
+static bool is_tenant_below(const struct tenant *tenant, const struct job *above)
+{
+	return above->run->token.text[0] &&
+	       strings_has(&tenant->credentials, above->run->token.text);
 }
 
 /* By itself and by all below it. */
@@ -25,6 +32,10 @@ static uint64_t used_by(const struct job *job)
 	for (const struct job *at = job->tasks->jobs; at; at = at->next) {
 		if (is_below(at, job))
 			sum = money_add(sum, at->run->cost);
+	}
+	for (const struct tenant *at = job->tasks->tenants; at; at = at->next) {
+		if (is_tenant_below(at, job))
+			sum = money_add(sum, tenant_cost(at, BUDGET_TOTAL));
 	}
 	return sum;
 }
@@ -159,6 +170,25 @@ void ledger_settle(const struct job *job)
 			at->below = money_add(at->below, job->run->cost);
 	}
 	account_settle(job);
+}
+
+void ledger_look(struct tasks *tasks)
+{
+	struct job *next;
+
+	for (struct job *at = tasks->jobs; at; at = next) {
+		next = at->next;
+		check(at);
+	}
+}
+
+void ledger_settle_tenant(const struct tenant *tenant)
+{
+	for (struct job *at = tenant->tasks->jobs; at; at = at->next) {
+		if (is_tenant_below(tenant, at))
+			at->below = money_add(at->below, tenant_cost(tenant, BUDGET_TOTAL));
+	}
+	account_settle_tenant(tenant);
 }
 
 void ledger_take_up(struct job *job)

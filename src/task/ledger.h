@@ -1,9 +1,10 @@
 /*
  * What runs cost while they are under way, against what they were granted. Private to src/task.
  *
- * Of a run counts what its sandbox used, what it was charged (task/charge.h) and all of that of the
- * runs below it. What ended below is `below` in its job; what is under way is summed up when it is
- * asked for, so nothing is counted twice and nothing can be forgotten.
+ * Of a run counts what its sandbox used, what it was charged (task/charge.h), all of that of the
+ * runs below it, and what sandboxes used that were made from inside. What ended below is `below` in
+ * its job; what is under way is summed up when it is asked for, so nothing is counted twice and
+ * nothing can be forgotten.
  */
 #pragma once
 
@@ -13,6 +14,7 @@
 struct job;
 struct meters;
 struct tasks;
+struct tenant;
 
 /* Somebody limits what it costs: it must be measured. */
 bool ledger_counts(const struct job *job);
@@ -31,3 +33,6 @@ bool ledger_is_family(const struct job *at, const struct job *job);
 uint64_t ledger_promised(const struct job *job);
 /* What it may still spend or hand on. */
 uint64_t ledger_left(const struct job *job);
+/* What sandboxes cost that were made from inside of runs is new; or one of them is over. */
+void ledger_look(struct tasks *tasks);
+void ledger_settle_tenant(const struct tenant *tenant);

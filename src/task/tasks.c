@@ -501,6 +501,7 @@ void tasks_shut(struct tasks *tasks)
 	tasks->is_shut = true;
 	loop_timer_stop(&tasks->reload);
 	loop_timer_stop(&tasks->again);
+	meter_shut(tasks);
 }
 
 static void free_all(struct job *list)
@@ -523,6 +524,7 @@ void tasks_free(struct tasks *tasks)
 	free_all(tasks->arriving);
 	account_done(tasks);
 	outside_done(tasks);
+	tenant_done(tasks);
 	fd_closep(&tasks->config.files_fd);
 	mem_freep(&tasks);
 }
