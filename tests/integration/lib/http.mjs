@@ -72,13 +72,15 @@ export async function* events(response) {
 	}
 }
 
-/** Sends raw bytes and returns what came back until the peer closed or `ms` passed. */
+/** Sends raw bytes and returns what came back until the peer closed or `ms` passed. `isCut`: the peer closed while we
+ * wrote. Node then reads no more, so an answer that was there may be lost. */
 export async function raw(socketPath, bytes, { ms = 3000, end = false } = {}) {
 	const socket = net.connect(socketPath);
 	await once(socket, 'connect');
 	const parts = [];
+	let isCut = false;
 	socket.on('data', (part) => parts.push(part));
-	socket.on('error', () => {});
+	socket.on('error', () => (isCut = true));
 	socket.write(bytes);
 	if (end) socket.end();
 	const closed = new Promise((resolve) => socket.on('close', () => resolve(true)));
@@ -87,7 +89,7 @@ export async function raw(socketPath, bytes, { ms = 3000, end = false } = {}) {
 	const isClosed = await Promise.race([closed, late]);
 	clearTimeout(timer);
 	socket.destroy();
-	return { text: Buffer.concat(parts).toString('latin1'), closed: isClosed };
+	return { text: Buffer.concat(parts).toString('latin1'), closed: isClosed, isCut };
 }
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
