@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 enum { STATUS_FAILED = 1, STATUS_SURVIVED = 3, STATUS_SKIPPED = 77, OUTPUT_SHOWN = 8192 };
+enum { STRAY_TRIES = 5000 };
 
 extern const struct test *const __start_test_entries[];
 extern const struct test *const __stop_test_entries[];
@@ -265,6 +267,33 @@ static pid_t start(const struct test *test, int output_fd)
 	_exit(0);
 }
 
+static bool kill_children(void)
+{
+	char path[64];
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	FILE *list = fopen(path, "re");
+	bool has_any = false;
+	int pid;
+	while (list && fscanf(list, "%d", &pid) == 1) {
+		(void)kill(pid, SIGKILL);
+		has_any = true;
+	}
+	if (list)
+		(void)fclose(list);
+	return has_any;
+}
+
+/* What left the group of its test, as a zygote and its children do, is our child when those above
+ * it are gone. */
+static void end_strays(void)
+{
+	for (int tries = 0; tries < STRAY_TRIES && kill_children(); tries++) {
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		(void)poll(NULL, 0, 1);
+	}
+}
+
 /* The wait status, or -1 when the time was up. */
 static int finish(pid_t pid, int timeout_s)
 {
@@ -281,6 +310,7 @@ static int finish(pid_t pid, int timeout_s)
 	(void)kill(-pid, SIGKILL); /* also what the test left behind */
 	if (waitpid(pid, &status, 0) < 0)
 		broken("waitpid");
+	end_strays();
 	return n == 0 ? -1 : status;
 }
 
@@ -343,6 +373,7 @@ int main(int argc, char **argv)
 	              0);
 	if (shared == MAP_FAILED)
 		broken("mmap");
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* cannot fail */
 	for (const struct test *const *at = __start_test_entries; at < __stop_test_entries; at++) {
 		if (list) {
 			printf("%s\n", (*at)->name);
