@@ -12,19 +12,23 @@
 #include "model/rights.h"
 #include "store/identity.h"
 #include "store/task.h"
+#include "task/fetch.h"
 #include "task/log.h"
 #include "task/tasks.h"
 
 /* --- output: the end of each stream --- */
 
-struct ends {
+struct task_ends {
 	struct buf streams[2];
 	bool is_cut;
+	bool is_there;
+	task_on_ends on_ends;
+	void *ctx;
 };
 
 static bool keep_end(char stream, const uint8_t *bytes, size_t len, void *ctx)
 {
-	struct ends *ends = ctx;
+	struct task_ends *ends = ctx;
 	struct buf *buf = &ends->streams[stream == '2'];
 
 	if (stream == '!') {
@@ -44,28 +48,54 @@ static bool keep_end(char stream, const uint8_t *bytes, size_t len, void *ctx)
 	return true;
 }
 
-static void put_output(json_t *object, struct api *api, const struct run *run)
+static void on_read(const struct err *err, void *ctx)
 {
-	struct ends ends = {0};
+	struct task_ends *ends = ctx;
+
+	ends->is_there = err->code == ERR_OK;
+	if (!ends->is_there)
+		log_error("the output of a run cannot be read", LOG_ERR(err));
+	ends->on_ends(ends, ends->ctx);
+	for (size_t i = 0; i < ARRAY_LEN(ends->streams); i++)
+		buf_done(&ends->streams[i]);
+	mem_freep(&ends);
+}
+
+void task_read_ends(struct api *api, const struct run *run, task_on_ends on_ends, void *ctx)
+{
+	struct task_ends *ends;
 	struct err err = {0};
 
-	for (size_t i = 0; i < ARRAY_LEN(ends.streams); i++)
-		buf_init(&ends.streams[i], TASK_LOG_INLINE_BYTES);
-	if ((!run->log && !run->has_log_file) || log_read(tasks_files_fd(api->tasks), run->id.text,
-	                                                  run->log, keep_end, &ends, &err) < 0) {
-		if (err.code != ERR_OK)
-			log_error("the output of a run cannot be read", LOG_ERR(&err));
+	if (!run || (!run->log && !run->has_log_file)) {
+		on_ends(&(struct task_ends){0}, ctx);
+		return;
+	}
+	ends = mem_new(struct task_ends);
+	ends->on_ends = on_ends;
+	ends->ctx = ctx;
+	for (size_t i = 0; i < ARRAY_LEN(ends->streams); i++)
+		buf_init(&ends->streams[i], TASK_LOG_INLINE_BYTES);
+	if (run->log) {
+		(void)!log_read(-1, run->id.text, run->log, keep_end, ends,
+		                &err); /* on_read says so */
+		on_read(&err, ends);
+	} else {
+		fetch_log(api->tasks, run->id.text, keep_end, on_read, ends);
+	}
+}
+
+static void put_output(json_t *object, const struct task_ends *ends)
+{
+	if (ends->is_there) {
+		encode_put_bytes(object, "stdout", buf_head(&ends->streams[0]),
+		                 buf_len(&ends->streams[0]));
+		encode_put_bytes(object, "stderr", buf_head(&ends->streams[1]),
+		                 buf_len(&ends->streams[1]));
+	} else {
 		json_object_set_new(object, "stdout", json_null());
 		json_object_set_new(object, "stderr", json_null());
-	} else {
-		encode_put_bytes(object, "stdout", buf_head(&ends.streams[0]),
-		                 buf_len(&ends.streams[0]));
-		encode_put_bytes(object, "stderr", buf_head(&ends.streams[1]),
-		                 buf_len(&ends.streams[1]));
 	}
-	json_object_set_new(object, "truncated", json_boolean(ends.is_cut));
-	for (size_t i = 0; i < ARRAY_LEN(ends.streams); i++)
-		buf_done(&ends.streams[i]);
+	json_object_set_new(object, "truncated", json_boolean(ends->is_cut));
 }
 
 /* --- runs --- */
@@ -187,7 +217,7 @@ static void put_chain(json_t *object, struct api *api, const struct run *run)
 	json_object_set_new(object, "chain", chain);
 }
 
-json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
+json_t *task_encode_run(struct api *api, const struct run *run, const struct task_ends *ends)
 {
 	json_t *object = json_object();
 
@@ -216,13 +246,13 @@ json_t *task_encode_run(struct api *api, const struct run *run, bool whole)
 	json_object_set_new(object, "createdAt", encode_time(run->created_ms));
 	json_object_set_new(object, "startedAt", encode_time(run->started_ms));
 	json_object_set_new(object, "completedAt", encode_time(run->ended_ms));
-	if (!whole)
+	if (!ends)
 		return object;
 	json_object_set_new(object, "resume", task_encode_resume(api, run));
 	json_object_set_new(object, "pullRequest", repository_encode_pull(api, run->id.text));
 	put_steps(object, api, run);
 	put_token(object, api, run);
-	put_output(object, api, run);
+	put_output(object, ends);
 	json_object_set_new(object, "output",
 	                    run->output ? json_loads(run->output, JSON_DECODE_ANY, NULL)
 	                                : json_null());
@@ -271,10 +301,11 @@ static void lift(json_t *object, const json_t *run)
 	}
 }
 
-json_t *task_encode(struct api *api, const struct task *task, const struct run *run, bool whole)
+json_t *task_encode(struct api *api, const struct task *task, const struct run *run,
+                    const struct task_ends *ends)
 {
 	json_t *object = json_object();
-	json_t *newest = run ? task_encode_run(api, run, whole) : json_null();
+	json_t *newest = run ? task_encode_run(api, run, ends) : json_null();
 
 	json_object_set_new(object, "id", json_string(task->id.text));
 	json_object_set_new(object, "title", encode_text(task->title));

@@ -14,6 +14,7 @@
 #include "http/request.h"
 #include "store/task.h"
 #include "task/collect.h"
+#include "task/fetch.h"
 #include "task/log.h"
 #include "task/redact.h"
 #include "task/tasks.h"
@@ -165,6 +166,7 @@ static void answer_live(struct call *call, const struct task *task, const struct
 /* --- as it was kept --- */
 
 struct kept {
+	struct call *call;
 	struct buf bytes;
 	unsigned wanted;
 };
@@ -178,23 +180,39 @@ static bool keep_frame(char stream, const uint8_t *bytes, size_t len, void *ctx)
 	return buf_put(&kept->bytes, bytes, len) == 0;
 }
 
+static void on_kept(const struct err *err, void *ctx)
+{
+	struct kept *kept = ctx;
+	struct call *call = kept->call;
+
+	if (err->code != ERR_OK) {
+		call_fail(call, err);
+	} else {
+		request_answer(call->request, 200, "application/octet-stream",
+		               buf_head(&kept->bytes), buf_len(&kept->bytes));
+		call_done(call);
+	}
+	buf_done(&kept->bytes);
+	mem_freep(&kept);
+}
+
 /* At most what an exec keeps (base/limits.h), so it fits into one answer. */
 static void answer_kept(struct call *call, const struct run *run, unsigned wanted)
 {
-	struct kept kept = {.wanted = wanted};
+	struct kept *kept = mem_new(struct kept);
 	struct err err = {0};
 
-	buf_init(&kept.bytes, 32 * 1024 * 1024);
-	if ((run->log || run->has_log_file) &&
-	    log_read(tasks_files_fd(call->api->tasks), run->id.text, run->log, keep_frame, &kept,
-	             &err) < 0) {
-		call_fail(call, &err);
-	} else {
-		request_answer(call->request, 200, "application/octet-stream",
-		               buf_head(&kept.bytes), buf_len(&kept.bytes));
-		call_done(call);
+	kept->call = call;
+	kept->wanted = wanted;
+	buf_init(&kept->bytes, 32 * 1024 * 1024);
+	if (run->has_log_file) {
+		fetch_log(call->api->tasks, run->id.text, keep_frame, on_kept, kept);
+		return;
 	}
-	buf_done(&kept.bytes);
+	if (run->log)
+		(void)!log_read(-1, run->id.text, run->log, keep_frame, kept,
+		                &err); /* on_kept says so */
+	on_kept(&err, kept);
 }
 
 /* --- before there is any: the next event of the task may bring it --- */

@@ -92,6 +92,38 @@ int task_run_of(struct call *call, const struct task *task, const char *id, stru
 	return err_set(err, ERR_NOT_FOUND, "no run '%s' of this task", shown);
 }
 
+/* An answer with the output of a run, which may have to be read first. */
+struct reply {
+	struct call *call;
+	struct task *task; /* NULL: about the run alone */
+	struct run *run;
+	int status;
+};
+
+static void on_ends(const struct task_ends *ends, void *ctx)
+{
+	struct reply *reply = ctx;
+	struct api *api = reply->call->api;
+	json_t *body = reply->task
+	                       ? json_pack("{s:o}", "task",
+	                                   task_encode(api, reply->task, reply->run, ends))
+	                       : json_pack("{s:o}", "run", task_encode_run(api, reply->run, ends));
+
+	call_answer(reply->call, reply->status, body);
+	task_free(reply->task);
+	run_free(reply->run);
+	mem_freep(&reply);
+}
+
+/* Takes both. */
+static void answer_with_output(struct call *call, struct task *task, struct run *run, int status)
+{
+	struct reply *reply = mem_new(struct reply);
+
+	*reply = (struct reply){call, task, run, status};
+	task_read_ends(call->api, run, on_ends, reply);
+}
+
 static void answer_task(struct call *call, const char *id, int status)
 {
 	auto_(task_freep) struct task *task = NULL;
@@ -104,7 +136,7 @@ static void answer_task(struct call *call, const char *id, int status)
 		call_fail(call, &err);
 		return;
 	}
-	call_answer(call, status, json_pack("{s:o}", "task", task_encode(api, task, run, true)));
+	answer_with_output(call, take_ptr(task), take_ptr(run), status);
 }
 
 /* --- waiting: the answer comes when the run is over, or after as long as the client said --- */
@@ -302,7 +334,7 @@ void handle_task_list(struct call *call)
 		/* One whose run cannot be read is shown without. */
 		if (page.items[i]->run.text[0])
 			(void)!store_run_get(call->api->store, page.items[i]->run.text, &run, &err);
-		json_array_append_new(items, task_encode(call->api, page.items[i], run, false));
+		json_array_append_new(items, task_encode(call->api, page.items[i], run, NULL));
 	}
 	call_answer(call, 200, encode_page(items, page.next_cursor));
 	task_page_done(&page);
@@ -332,7 +364,7 @@ void handle_run_list(struct call *call)
 	}
 	items = json_array();
 	for (size_t i = 0; i < page.count; i++)
-		json_array_append_new(items, task_encode_run(call->api, page.items[i], false));
+		json_array_append_new(items, task_encode_run(call->api, page.items[i], NULL));
 	call_answer(call, 200, encode_page(items, page.next_cursor));
 	run_page_done(&page);
 }
@@ -348,8 +380,7 @@ void handle_run_info(struct call *call)
 	if (task_run_of(call, task, call->params[1], &run, &err) < 0)
 		call_fail(call, &err);
 	else
-		call_answer(call, 200,
-		            json_pack("{s:o}", "run", task_encode_run(call->api, run, true)));
+		answer_with_output(call, NULL, take_ptr(run), 200);
 }
 
 void handle_task_events(struct call *call)

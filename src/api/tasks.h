@@ -32,9 +32,16 @@ void task_resume(struct run *run, const struct resume *resume);
 int task_make_spec(const json_t *wish, const struct config *config, struct spec *ret,
                    struct err *err) NODISCARD;
 
-/* The task with its newest run (NULL: none); whole: with output and steps, which are read. */
-json_t *task_encode(struct api *api, const struct task *task, const struct run *run, bool whole);
-json_t *task_encode_run(struct api *api, const struct run *run, bool whole);
+/* The end of each stream of a run's output. */
+struct task_ends;
+/* They are valid during the call. */
+typedef void (*task_on_ends)(const struct task_ends *ends, void *ctx);
+/* Reads them: at once when they are short, else in a thread. run may be NULL. */
+void task_read_ends(struct api *api, const struct run *run, task_on_ends on_ends, void *ctx);
+/* The task with its newest run (NULL: none); ends not NULL: whole, with output and steps. */
+json_t *task_encode(struct api *api, const struct task *task, const struct run *run,
+                    const struct task_ends *ends);
+json_t *task_encode_run(struct api *api, const struct run *run, const struct task_ends *ends);
 
 /* What is kept of its files; null: nothing. */
 json_t *task_encode_resume(struct api *api, const struct run *run);

@@ -19,6 +19,7 @@
 
 struct agent;
 struct drive;
+struct fetch;
 struct keeping;
 struct redact;
 struct turns;
@@ -244,4 +245,5 @@ struct tasks {
 	struct loop_timer again;  /* the queue is looked at */
 	struct loop_timer sweep;  /* resume.h */
 	struct keeping *keepings; /* keep.h: those with a thread */
+	struct fetch *fetches;    /* fetch.h, in the order they came */
 };

@@ -1,4 +1,5 @@
 #include "task/tasks.h"
+#include "task/fetch.h"
 
 #include <unistd.h>
 
@@ -502,6 +503,7 @@ void tasks_shut(struct tasks *tasks)
 	loop_timer_stop(&tasks->reload);
 	loop_timer_stop(&tasks->again);
 	meter_shut(tasks);
+	fetch_shut(tasks);
 }
 
 static void free_all(struct job *list)

@@ -1,5 +1,8 @@
 // Tasks: one call, steps, an end with a reason, whatever crashes.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { Daemon, isAlive, sleep, until, withDaemon } from './lib.mjs';
@@ -135,6 +138,34 @@ describe('a task', () => {
 		assert.equal(String(logs.bytes), Array.from({ length: 60000 }, (_, i) => `${i + 1}\n`).join(''));
 	});
 
+	test('is answered about from a slow disk while others are served', async () => {
+		const { id, run: { id: of } } = await run(cloche, 'seq 1 60000');
+		const file = path.join(cloche.state, 'store', 'runs', `${of}.log`);
+		const [bytes, { uid, gid }] = [fs.readFileSync(file), fs.statSync(file)];
+		// Whoever opens this waits until somebody writes.
+		fs.rmSync(file);
+		execFileSync('mkfifo', [file]);
+		fs.chownSync(file, uid, gid);
+		for (const route of ['', `/runs/${of}`, '/logs']) {
+			let isAnswered = false;
+			const answer = cloche.api('GET', `/tasks/${id}${route}`).finally(() => (isAnswered = true));
+			assert.equal((await cloche.api('GET', '/health')).status, 200, route);
+			assert.ok((await cloche.get('GET', '/tasks?limit=1000')).items.some((one) => one.id === id), route);
+			assert.equal(isAnswered, false, route);
+			await fs.promises.writeFile(file, bytes);
+			const text = route === '/logs' ? String((await answer).bytes) : ((await answer).body.task?.run ?? (await answer).body.run).stdout;
+			assert.ok(text.endsWith('59999\n60000\n'), route);
+		}
+		fs.rmSync(file);
+		fs.writeFileSync(file, bytes.subarray(0, -1));
+		fs.chownSync(file, uid, gid);
+		assert.equal((await cloche.get('GET', `/tasks/${id}`)).task.stdout, null, 'damaged');
+		assert.equal((await cloche.api('GET', `/tasks/${id}/logs`)).status, 500);
+		fs.writeFileSync(file, bytes);
+		const all = await Promise.all(Array.from({ length: 12 }, () => cloche.get('GET', `/tasks/${id}`)));
+		assert.ok(all.every(({ task }) => task.stdout.endsWith('60000\n')));
+	});
+
 	test('keeps what is no text', async () => {
 		const task = await run(cloche, "printf '\\377\\000x'");
 		assert.equal(Buffer.from(task.stdoutBase64, 'base64').toString('hex'), 'ff0078');
@@ -252,7 +283,7 @@ describe('a task', () => {
 		}
 		assert.equal((await cloche.get('GET', '/usage?by=day')).items.at(-1).key, new Date().toISOString().slice(0, 10));
 		const lines = (await cloche.ok(['usage', '--by', 'agent', '--csv'])).trim().split('\n');
-		assert.equal(lines[0], 'key,runs,cost,cpuSeconds,sandboxSeconds,memoryByteSeconds,diskByteSeconds,networkBytes,inputTokens,outputTokens,cachedTokens');
+		assert.equal(lines[0], 'key,runs,cost,cpuSeconds,sandboxSeconds,memoryByteSeconds,diskByteSeconds,networkBytes,inputTokens,outputTokens,cachedTokens,sandboxes');
 		assert.match(lines[1], /^shell,\d+,/);
 		assert.equal((await cloche.api('GET', '/usage?by=moon')).status, 400);
 	});
