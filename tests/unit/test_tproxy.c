@@ -265,6 +265,24 @@ TEST(a_made_up_source_is_seen_and_answered)
 	tear_down(&f);
 }
 
+TEST(multicast_and_broadcast_are_prohibited_at_once)
+{
+	struct fixture f = {0};
+	static const char *const many[] = {"224.0.0.251", "239.1.2.3", "255.255.255.255",
+	                                   "ff02::fb", "ff0e::1"};
+	if (!set_up(&f))
+		SKIP("no network namespace");
+	for (size_t i = 0; i < (f.has_v6 ? ARRAY_LEN(many) : 3); i++) {
+		int fd = client(many[i], SOCK_DGRAM, NULL), on = 1;
+		CHECK(setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)) == 0);
+		int r = reach(fd, many[i], 5353);
+		/* one of the link needs to be told which */
+		CHECK(r == -EACCES || (r == -EINVAL && strncmp(many[i], "ff02", 4) == 0));
+		close(fd);
+	}
+	tear_down(&f);
+}
+
 TEST(without_a_socket_behind_it_nothing_is_reached)
 {
 	struct fixture f = {0};
