@@ -14,9 +14,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-/* WHO_MS: a program is looked for in some milliseconds; on a machine that is very busy its refusal
+/* TICK_MS: whatever is counted is an event within a second, with what it takes to get there.
+ * WHO_MS: a program is looked for in some milliseconds; on a machine that is very busy its refusal
  * waits rather than being told without a name. */
-enum { WAITS = 32, TICK_MS = 1000, WHO_MS = 250, IDLE_TICKS = 5 };
+enum { WAITS = 32, TICK_MS = 750, WHO_MS = 250, IDLE_TICKS = 5 };
 
 enum class { CLASS_NAME, CLASS_DENIAL, CLASS_SOCKET, CLASS_OTHER, CLASSES_ };
 enum { SHARE_NAME = 64, SHARE_DENIAL = 96, SHARE_SOCKET = 32, SHARE_OTHER = 64 };

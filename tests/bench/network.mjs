@@ -100,7 +100,38 @@ export async function processes(cloche, body, count) {
 	return each;
 }
 
-function rows(samples, dns, each, count) {
+// Refused in four ways, each a kind of its own, and each twice: the second is counted, and told with its like.
+const REFUSED = `import socket
+def refuse(what):
+    try: what()
+    except OSError: pass
+for turn in range(2):
+    for port in range(2000, 2012):
+        refuse(lambda: socket.create_connection(("${OTHER}", port), 5).recv(1))
+        refuse(lambda: socket.socket(2, 2).sendto(b"x", ("${OTHER}", port)))
+        refuse(lambda: socket.getaddrinfo(f"n{port}.test", 80))
+    for family in 15, 17, 21, 29, 30, 31, 38, 40: refuse(lambda: socket.socket(family, 3))`;
+
+/** Milliseconds from each refusal until its event was stored; both clocks are this machine's. */
+async function latencies(cloche) {
+	const { id } = await cloche.create({ network: 'none' });
+	await cloche.exec(id, ['python3', '-c', REFUSED], { timeoutMs: 60000 });
+	const read = async () => (await cloche.get('GET', `/sandboxes/${id}/events?kind=sandbox.network&limit=1000`)).items.filter((one) => one.data.verdict === 'deny');
+	const has = (list, proto) => list.filter((one) => one.data.proto === proto);
+	await until(async () => { const list = await read(); return ['tcp', 'udp', 'dns'].every((one) => has(list, one).length >= 24) && has(list, 'socket').length >= 16; }, 'every refusal is told', 30000);
+	const list = await read();
+	await cloche.get('DELETE', `/sandboxes/${id}?force=true`);
+	const seen = new Set();
+	const found = { first: [], counted: [] };
+	for (const { time, data } of list) {
+		const kind = JSON.stringify([data.proto, data.host, data.address, data.port, data.rule]);
+		found[seen.has(kind) ? 'counted' : 'first'].push(Date.parse(time) - Date.parse(data.decidedAt));
+		seen.add(kind);
+	}
+	return found;
+}
+
+function rows(samples, dns, told, each, count) {
 	const median = (list) => ({ median: summary(list).median });
 	const peers = [['native', 'loopback, no sandbox'], ['redirect', 'nft redirect and splice'], ['pasta', 'pasta -T']];
 	const found = [];
@@ -116,6 +147,8 @@ function rows(samples, dns, each, count) {
 	}
 	found.push({ row: 8, what: 'a name from the cache', unit: 'µs', ours: summary(dns.inside), peer: 'a server on the loopback', theirs: summary(dns.native), goal: {} });
 	found.push({ row: 8, what: 'a name from the cache', unit: 'µs', ours: summary(dns.inside), peer: 'what it may take', theirs: { median: 200 }, goal: { most: 1 } });
+	for (const [name, what] of [['first', 'refusals until the event, slowest'], ['counted', 'refusals told with their like, slowest']])
+		found.push({ row: 8, what: `${what} of ${told[name].length}`, unit: 'ms', ours: { median: Math.max(...told[name]) }, peer: 'what it may take', theirs: { median: 1000 }, goal: { most: 1 } });
 	found.push({ row: 8, what: `processes a sandbox, ${count} with a policy`, unit: '', ours: { median: each.policy }, peer: 'without', theirs: { median: each.none }, goal: { most: 1 } });
 	return found;
 }
@@ -137,9 +170,10 @@ export async function network({ count, rounds = 6 }) {
 		const list = await places(cloche, enter);
 		const samples = await measure(list, rounds);
 		const dns = { inside: await list.find((one) => one.name === 'range').run('ask', '192.0.0.1', '300'), native: await list[0].run('ask', RESOLVER, '300') };
+		const told = await latencies(cloche);
 		const each = { none: await processes(cloche, {}, count), policy: await processes(cloche, { allow: ['bench.test'] }, count) };
 		await cloche.stop();
-		return rows(samples, dns, each, count);
+		return rows(samples, dns, told, each, count);
 	} finally {
 		await cloche.discard();
 		for (const child of [...helpers, holder]) child.kill('SIGKILL');
