@@ -67,10 +67,17 @@ int store_task_get(struct store *store, const char *id, struct task **ret, struc
 	return r;
 }
 
-static bool is_open(const char *state)
+/* By the index that has those in this state, where there is one. */
+static enum sql list_of(const char *state)
 {
-	return state != NULL && (strcmp(state, run_state_name(RUN_PENDING)) == 0 ||
-	                         strcmp(state, run_state_name(RUN_RUNNING)) == 0);
+	static const enum sql statements[] = {
+		[RUN_PENDING] = SQL_TASK_LIST_OPEN,     [RUN_RUNNING] = SQL_TASK_LIST_OPEN,
+		[RUN_COMPLETED] = SQL_TASK_LIST,        [RUN_FAILED] = SQL_TASK_LIST_FAILED,
+		[RUN_CANCELLED] = SQL_TASK_LIST_FAILED,
+	};
+	enum run_state known = state != NULL ? run_state_from(state) : RUN_NONE;
+
+	return known != RUN_NONE ? statements[known] : SQL_TASK_LIST;
 }
 
 int store_task_list(struct store *store, const struct task_filter *filter, struct task_page *ret,
@@ -88,7 +95,7 @@ int store_task_list(struct store *store, const struct task_filter *filter, struc
 
 	if (cursor_check_limit(filter->limit, &limit, err) < 0 ||
 	    cursor_read(filter->cursor, &before, err) < 0 ||
-	    begin(store, is_open(filter->state) ? SQL_TASK_LIST_OPEN : SQL_TASK_LIST, &row, err,
+	    begin(store, list_of(filter->state), &row, err,
 	          value_text(sees_all ? "" : viewer->team.text),
 	          value_text(sees_all ? "" : viewer->principal.text),
 	          value_int(!sees_all && viewer->role == ROLE_ADMIN),

@@ -332,13 +332,33 @@ TEST(sessions_and_tasks_are_lists_of_their_own)
 	store_close(store);
 }
 
-/* By the row of its newest run, and by an index that has the unfinished alone. */
+static void check_plan(struct store *store, enum sql sql, const char *wanted)
+{
+	auto_free char *text = mem_printf("EXPLAIN QUERY PLAN %s", db_text(sql));
+	bool is_there = false;
+	sqlite3_stmt *row;
+
+	CHECK_INT(sqlite3_prepare_v2(store->reader.handle, text, -1, &row, NULL), SQLITE_OK);
+	while (sqlite3_step(row) == SQLITE_ROW) {
+		const char *line = (const char *)sqlite3_column_text(row, 3);
+
+		is_there = is_there || strstr(line, wanted);
+		CHECK(!strstr(line, "TEMP B-TREE"));
+		CHECK(!strstr(line, "SCAN"));
+	}
+	sqlite3_finalize(row);
+	CHECK(is_there);
+}
+
+/* By the row of its newest run, and by indices that have the unfinished, or the failed, alone. */
 TEST(tasks_are_listed_by_state)
 {
 	struct store *store = open_store();
-	struct task *tasks[] = {add_task(store, "a"), add_task(store, "b")};
-	static const enum run_state states[] = {RUN_RUNNING, RUN_COMPLETED, RUN_FAILED};
-	static const size_t counts[] = {1, 1, 0};
+	struct task *tasks[] = {add_task(store, "a"), add_task(store, "b"), add_task(store, "c"),
+	                        add_task(store, "d")};
+	static const enum run_state states[] = {RUN_RUNNING, RUN_COMPLETED, RUN_FAILED,
+	                                        RUN_CANCELLED, RUN_PENDING};
+	static const size_t counts[] = {1, 1, 1, 1, 0};
 
 	for (size_t i = 0; i < ARRAY_LEN(tasks); i++) {
 		struct run *run = run_new(tasks[i], 7);
@@ -358,6 +378,46 @@ TEST(tasks_are_listed_by_state)
 			CHECK_STR(page.items[0]->id.text, tasks[i]->id.text);
 		task_page_done(&page);
 	}
+	check_plan(store, SQL_TASK_LIST_FAILED,
+	           "runs_failed (state=? AND task_id>? AND task_id<?)");
+	for (size_t i = 0; i < ARRAY_LEN(tasks); i++)
+		task_free(tasks[i]);
+	store_close(store);
+}
+
+/* What failed before its newest run does not count, and pages follow one another. */
+TEST(failed_tasks_come_newest_first_and_by_pages)
+{
+	struct store *store = open_store();
+	struct task_filter filter = {.state = "failed", .limit = 2};
+	struct task_page page = {0};
+	struct task *tasks[5];
+
+	for (size_t i = 0; i < ARRAY_LEN(tasks); i++) {
+		struct run *run;
+
+		tasks[i] = add_task(store, "t");
+		for (int k = 0; k < 2; k++) {
+			run = run_new(tasks[i], 7);
+			run->number = (uint64_t)k + 1;
+			run->state = k == 0 || i != 2 ? RUN_FAILED : RUN_COMPLETED;
+			run->ended_ms = 8;
+			OK(add_run(store, run));
+			run_free(run);
+		}
+	}
+	OK(store_task_list(store, &filter, &page, &err));
+	CHECK_INT(page.count, 2);
+	CHECK_STR(page.items[0]->id.text, tasks[4]->id.text);
+	CHECK_STR(page.items[1]->id.text, tasks[3]->id.text);
+	filter.cursor = take_ptr(page.next_cursor);
+	task_page_done(&page);
+	OK(store_task_list(store, &filter, &page, &err));
+	CHECK_INT(page.count, 2);
+	CHECK_STR(page.items[0]->id.text, tasks[1]->id.text);
+	CHECK(!page.next_cursor);
+	task_page_done(&page);
+	free((char *)filter.cursor);
 	for (size_t i = 0; i < ARRAY_LEN(tasks); i++)
 		task_free(tasks[i]);
 	store_close(store);
