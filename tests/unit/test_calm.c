@@ -77,7 +77,8 @@ TEST(who_asks_goes_first_and_the_order_stays)
 	calm_done(&seen.calm);
 }
 
-TEST(nothing_waits_for_long_however_many_ask)
+/* How long one waits while somebody asks all the time; *ret_gap: the longest time nobody did. */
+static uint64_t wait_disturbed(uint64_t *ret_gap)
 {
 	auto_loop struct loop *loop = NULL;
 	struct work a = {0};
@@ -88,12 +89,24 @@ TEST(nothing_waits_for_long_however_many_ask)
 	calm_init(&seen.calm, loop, 4);
 	calm_disturb(&seen.calm);
 	put(&seen, &a, 'a');
-	while (seen.count == 0) {
+	*ret_gap = 0;
+	for (uint64_t last = start; seen.count == 0; last = io_boot_ms()) {
 		calm_disturb(&seen.calm);
 		(void)loop_step(loop, 1);
+		*ret_gap = MAX(*ret_gap, io_boot_ms() - last);
 	}
-	CHECK(io_boot_ms() - start + 2 >= CALM_MOST_MS);
 	calm_done(&seen.calm);
+	return io_boot_ms() - start;
+}
+
+TEST_WITHIN(nothing_waits_for_long_however_many_ask, 120)
+{
+	uint64_t gap = 0;
+	uint64_t waited = wait_disturbed(&gap);
+
+	while (gap + 2 >= CALM_MS) /* the machine held us up, and that was a calm moment */
+		waited = wait_disturbed(&gap);
+	CHECK(waited + 2 >= CALM_MOST_MS);
 }
 
 TEST(too_many_push_the_oldest)
