@@ -16,7 +16,7 @@ deps:
 	tools/deps
 run: deps all
 	tools/demo $(BUILD)
-test: | deps-test all $(if $(CI),sanitized)
+test: | deps-packages with-npm $(if $(CI),$(BUILD)-asan/build.ninja)
 	tools/run-tests $(BUILD) $(if $(CI),$(BUILD)-asan)
 test-fast: all
 	TIERS="unit fuzz" tools/run-tests $(BUILD)
@@ -43,11 +43,14 @@ install: all
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-release
 
-.PHONY: deps-test sanitized
+.PHONY: deps-test deps-packages with-npm
 deps-test:
 	tools/deps test
-sanitized: $(BUILD)-asan/build.ninja
-	ninja -C $(BUILD)-asan
+deps-packages:
+	tools/deps test packages
+# npm waits for the network, so the build goes on meanwhile
+with-npm:
+	tools/deps test npm & npm=$$!; $(MAKE) --no-print-directory all && wait $$npm
 $(BUILD)/build.ninja:
 	$(SETUP) $(BUILD) $(if $(CI),--werror)
 $(BUILD)-asan/build.ninja:
