@@ -56,6 +56,23 @@ static json_t *cleaned(struct redact *redact, const json_t *text)
 	return json_string(clean);
 }
 
+static void clean_names(struct redact *redact, json_t *object)
+{
+	const char *name;
+	json_t *item;
+	void *next;
+
+	json_object_foreach_safe(object, next, name, item)
+	{
+		auto_free char *clean = redact_text(redact, name);
+
+		if (str_eq(clean, name))
+			continue;
+		json_object_set(object, clean, item);
+		json_object_del(object, name);
+	}
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as a document that was accepted */
 void collect_clean(struct redact *redact, json_t *document)
 {
@@ -75,6 +92,7 @@ void collect_clean(struct redact *redact, json_t *document)
 		else
 			collect_clean(redact, item);
 	}
+	clean_names(redact, document);
 }
 
 void collect_clean_text(const struct tasks *tasks, const struct task *task, char **text)

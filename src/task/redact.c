@@ -6,16 +6,19 @@
 #include "model/strings.h"
 
 enum {
-	BODY_MOST = 512,                   /* of a token behind its prefix */
+	BODY_MOST = 8 * 1024,              /* of a token behind its prefix */
 	HELD_MOST = 64 * 1024 + BODY_MOST, /* the longest value that is looked for */
 	PIECE_MOST = 1024 * 1024,          /* at one time */
 };
 
+enum body { PLAIN, WIDE, NAMED };
+
 static const struct {
 	const char *text;
 	size_t least;
+	enum body body;
 } prefixes[] = {
-#define PREFIX(text, least) {text, least},
+#define PREFIX(text, least, body) {text, least, body},
 #include "task/redact.def"
 #undef PREFIX
 };
@@ -64,10 +67,21 @@ void redact_add(struct redact *redact, const char *value)
 	redact->can_begin[(uint8_t)value[0]] = true;
 }
 
-static bool is_body(uint8_t byte)
+static bool is_body(uint8_t byte, enum body body)
 {
 	return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-	       (byte >= '0' && byte <= '9') || byte == '_' || byte == '-';
+	       (byte >= '0' && byte <= '9') || byte == '_' || byte == '-' ||
+	       (body != PLAIN && byte != '\0' && strchr(".~+/=%", byte));
+}
+
+/* Of what follows a prefix, as far as it is there. */
+static size_t body_of(size_t index, const uint8_t *bytes, size_t len)
+{
+	size_t body = 0;
+
+	while (body < len && body < BODY_MOST && is_body(bytes[body], prefixes[index].body))
+		body++;
+	return body;
 }
 
 enum { NO = 0, MAYBE = -1 };
@@ -86,14 +100,13 @@ static ssize_t match_prefix(size_t index, const uint8_t *bytes, size_t len)
 {
 	const char *text = prefixes[index].text;
 	size_t want = strlen(text);
-	size_t body = 0;
+	size_t body;
 
 	if (memcmp(text, bytes, MIN(want, len)) != 0)
 		return NO;
 	if (len < want)
 		return MAYBE;
-	while (want + body < len && body < BODY_MOST && is_body(bytes[want + body]))
-		body++;
+	body = body_of(index, bytes + want, len - want);
 	if (want + body == len && body < BODY_MOST)
 		return MAYBE;
 	return body >= prefixes[index].least ? (ssize_t)(want + body) : NO;
@@ -115,6 +128,22 @@ static ssize_t match_login(const uint8_t *bytes, size_t len)
 		has_password = has_password || bytes[i] == ':';
 	}
 	return len < LOGIN_MOST ? MAYBE : NO;
+}
+
+/* A known value that begins in what looks like a token may be longer than that. */
+static ssize_t widen(const struct redact *redact, const uint8_t *bytes, size_t len, size_t secret,
+                     bool is_last)
+{
+	for (size_t at = 1; at < secret; at++) {
+		for (size_t i = 0; redact->can_begin[bytes[at]] && i < redact->values.count; i++) {
+			ssize_t r = match_value(redact->values.items[i], bytes + at, len - at);
+
+			if (r == MAYBE && !is_last)
+				return MAYBE;
+			secret = MAX(secret, r > NO ? at + (size_t)r : 0);
+		}
+	}
+	return (ssize_t)secret;
 }
 
 /* The longest secret that begins here. */
@@ -141,7 +170,7 @@ static ssize_t match(const struct redact *redact, const uint8_t *bytes, size_t l
 			return MAYBE;
 		best = MAX(best, r);
 	}
-	return best;
+	return best > NO ? widen(redact, bytes, len, (size_t)best, false) : NO;
 }
 
 /* At the end of a stream a token is as long as it is. */
@@ -153,16 +182,34 @@ static ssize_t match_last(const struct redact *redact, const uint8_t *bytes, siz
 		best = MAX(best, match_value(redact->values.items[i], bytes, len));
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
 		size_t want = strlen(prefixes[i].text);
-		size_t body = 0;
+		size_t body;
 
 		if (len < want || memcmp(prefixes[i].text, bytes, want) != 0)
 			continue;
-		while (want + body < len && body < BODY_MOST && is_body(bytes[want + body]))
-			body++;
+		body = body_of(i, bytes + want, len - want);
 		if (body >= prefixes[i].least)
 			best = MAX(best, (ssize_t)(want + body));
 	}
-	return best;
+	return best > NO ? widen(redact, bytes, len, (size_t)best, true) : NO;
+}
+
+/* What stands for a secret: an address stays one, and so does the name of a value. */
+static int put_mark(const uint8_t *bytes, size_t len, redact_put put, void *ctx)
+{
+	size_t name = 0;
+
+	if (bytes[0] == LOGIN[0] && bytes[len - 1] == '@')
+		return put(ctx, LOGIN REDACT_MARK "@", strlen(LOGIN REDACT_MARK "@"));
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
+		size_t want = strlen(prefixes[i].text);
+
+		if (prefixes[i].body == NAMED && len > want &&
+		    memcmp(prefixes[i].text, bytes, want) == 0)
+			name = want;
+	}
+	if (put(ctx, bytes, name) < 0)
+		return -1;
+	return put(ctx, REDACT_MARK, strlen(REDACT_MARK));
 }
 
 static int drain(struct redact *redact, struct buf *held, bool is_last, redact_put put, void *ctx)
@@ -171,7 +218,6 @@ static int drain(struct redact *redact, struct buf *held, bool is_last, redact_p
 	size_t len = buf_len(held);
 	size_t clean = 0;
 	size_t at = 0;
-	const char *mark;
 
 	while (at < len) {
 		ssize_t r = match(redact, bytes + at, len - at);
@@ -184,11 +230,8 @@ static int drain(struct redact *redact, struct buf *held, bool is_last, redact_p
 			at++;
 			continue;
 		}
-		/* An address stays one. */
-		mark = bytes[at] == LOGIN[0] && bytes[at + (size_t)r - 1] == '@' ? LOGIN REDACT_MARK
-		               "@"
-		                                                                 : REDACT_MARK;
-		if (put(ctx, bytes + clean, at - clean) < 0 || put(ctx, mark, strlen(mark)) < 0)
+		if (put(ctx, bytes + clean, at - clean) < 0 ||
+		    put_mark(bytes + at, (size_t)r, put, ctx) < 0)
 			return -1;
 		at += (size_t)r;
 		clean = at;

@@ -78,9 +78,9 @@ describe('secrets', () => {
 	test('are taken out of a result that is given', async () => {
 		const started = await cloche.get('POST', '/tasks/run', { instruction: 'sleep 30', env: { MY_SECRET: `${CANARY}-given` } });
 		const { id } = started.task;
-		assert.equal((await cloche.api('PUT', `/tasks/${id}/output`, { output: { a: [`x ${CANARY}-given y`, { b: 'https://u:p4ssw0rd@example.org/' }], n: 1 } })).status, 204);
+		assert.equal((await cloche.api('PUT', `/tasks/${id}/output`, { output: { a: [`x ${CANARY}-given y`, { b: 'https://u:p4ssw0rd@example.org/?token=0123456789abcdef' }], [`${CANARY}-given`]: { [`k ${CANARY}-given`]: 1 }, n: 1 } })).status, 204);
 		const { output } = await cloche.get('GET', `/tasks/${id}/output`);
-		assert.deepEqual(output, { a: ['x [REDACTED] y', { b: 'https://[REDACTED]@example.org/' }], n: 1 });
+		assert.deepEqual(output, { a: ['x [REDACTED] y', { b: 'https://[REDACTED]@example.org/?token=[REDACTED]' }], '[REDACTED]': { 'k [REDACTED]': 1 }, n: 1 });
 		await cloche.get('POST', `/tasks/${id}/stop`, {});
 		assert.deepEqual(filesWith(path.join(cloche.state, 'store'), CANARY), []);
 	});

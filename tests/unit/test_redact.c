@@ -22,6 +22,7 @@ static void check_cut(const char *text, size_t at, const char *wanted)
 	buf_init(&out, 4096);
 	redact_add(redact, "correct-horse");
 	redact_add(redact, "correct-horse-battery");
+	redact_add(redact, "open sesame!");
 	redact_add(redact, "short");
 	CHECK_INT(redact_feed(redact, 0, text, at, put, &out), 0);
 	CHECK_INT(redact_feed(redact, 1, "correct-", 8, put, &out), 0);
@@ -58,8 +59,28 @@ TEST(who_logs_in_is_left_out_of_addresses)
 	check("ssh://git@example.org/x", "ssh://git@example.org/x");
 	check("see http://example.org/a:b@c", "see http://example.org/a:b@c");
 	check("a://b", "a://b");
-	check("GET /x?access_token=0123456789abcdef&y=1", "GET /x?[REDACTED]&y=1");
-	check("Authorization: Bearer 0123456789abcdef.x", "Authorization: [REDACTED].x");
+}
+
+TEST(tokens_in_addresses_and_headers_go_and_their_names_stay)
+{
+	check("GET /x?access_token=0123456789abcdef&y=1", "GET /x?access_token=[REDACTED]&y=1");
+	check("'https://h/?a=1&token=0123456789.abcdef%2B/=='",
+	      "'https://h/?a=1&token=[REDACTED]'");
+	check("client_secret=0123456789abcdef", "client_secret=[REDACTED]");
+	check("?X-Amz-Signature=0123456789abcdef#x", "?X-Amz-Signature=[REDACTED]#x");
+	check("x-api-key: 0123456789abcdef\n", "x-api-key: [REDACTED]\n");
+	check("token=short&token=", "token=short&token=");
+	check("token=0123456789abcdefopen sesame! x", "token=[REDACTED] x");
+	check("Bearer 0123456789abcdef/open sesam", "[REDACTED] sesam");
+	check("Authorization: Basic bWU6aHVudGVyMjI=", "Authorization: Basic [REDACTED]");
+}
+
+/* All three parts: the first says nothing, the second who, the third is the key. */
+TEST(signed_tokens_go_as_a_whole)
+{
+	check("Authorization: Bearer 0123456789abcdef.x~y+z/w=", "Authorization: [REDACTED]");
+	check("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl,", "jwt [REDACTED],");
+	check("eyJhIjoxfQ== is no token", "eyJhIjoxfQ== is no token");
 }
 
 TEST(short_values_are_left_alone)
