@@ -22,6 +22,7 @@ struct hub {
 	struct store *store;
 	struct hub_follower *followers;
 	struct hub_follower *next; /* of the walk in hub_publish; moved when its target leaves */
+	size_t listeners;          /* of these, to all there is: the ring is for them */
 	struct entry ring[RING];   /* seq modulo RING */
 	uint64_t first;            /* oldest number in the ring; 0: it is empty */
 	uint64_t last;
@@ -55,10 +56,17 @@ static char *encode(const struct event *event)
 	return text;
 }
 
-void hub_publish(struct hub *hub, const struct event *event)
+/* Nobody looks into the ring while there are no listeners: then it is empty, and what whoever comes
+ * has missed is in the store. */
+static void keep(struct hub *hub, const struct event *event)
 {
 	struct entry *entry = &hub->ring[event->seq % RING];
 
+	if (hub->listeners == 0) {
+		hub->first = 0;
+		hub->last = event->seq;
+		return;
+	}
 	mem_freep(&entry->json);
 	*entry = (struct entry){event->seq,   event->sandbox_seq, event->kind,       event->sandbox,
 	                        event->owner, event->team,        event->visibility, encode(event)};
@@ -67,6 +75,11 @@ void hub_publish(struct hub *hub, const struct event *event)
 	hub->last = event->seq;
 	if (hub->last - hub->first >= RING)
 		hub->first = hub->last - RING + 1;
+}
+
+void hub_publish(struct hub *hub, const struct event *event)
+{
+	keep(hub, event);
 	for (struct hub_follower *at = hub->followers; at; at = hub->next) {
 		hub->next = at->next;
 		if (!at->sandbox[0] || str_eq(at->sandbox, event->sandbox.text))
@@ -79,12 +92,14 @@ void hub_follow(struct hub *hub, struct hub_follower *follower, const char *sand
 {
 	*follower =
 		(struct hub_follower){.hub = hub, .after = after, .on_news = on_news, .ctx = ctx};
+	/* No id is that long: nothing is ever told about this one. */
 	if (sandbox && !str_copy(follower->sandbox, sizeof(follower->sandbox), sandbox))
-		return;
+		(void)!str_copy(follower->sandbox, sizeof(follower->sandbox), "-");
 	follower->next = hub->followers;
 	if (follower->next)
 		follower->next->prev = follower;
 	hub->followers = follower;
+	hub->listeners += !follower->sandbox[0];
 }
 
 void hub_show(struct hub_follower *follower, struct caller *viewer)
@@ -106,6 +121,7 @@ void hub_unfollow(struct hub_follower *follower)
 		hub->followers = follower->next;
 	if (follower->next)
 		follower->next->prev = follower->prev;
+	hub->listeners -= !follower->sandbox[0];
 	follower->hub = NULL;
 	caller_unrefp(&follower->viewer);
 }

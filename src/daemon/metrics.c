@@ -16,6 +16,7 @@
 #include "daemon/live.h"
 #include "daemon/pool.h"
 #include "daemon/sweep.h"
+#include "store/load.h"
 #include "store/store.h"
 
 /* Profiles are the operator's: their number is the only thing here that grows. */

@@ -57,7 +57,10 @@ static struct store_write *new_write(struct member *member, enum event_kind kind
 	note_sandbox(&event, kind, member->row);
 	if (!sandbox_is_alive(member->row->state))
 		meter_put_end(member->fleet->tasks, write, member->row);
-	store_put_sandbox(write, member->row);
+	if (kind == EVENT_SANDBOX_CREATED)
+		store_put_sandbox(write, member->row);
+	else
+		store_set_sandbox(write, member->row);
 	store_put_event(write, &event);
 	event_done(&event);
 	log_info("sandbox changes", LOG_STR("sandbox", member->row->id.text),

@@ -89,6 +89,11 @@ static int migrate_one(struct db *db, const struct migration *migration, struct 
 
 int migrate(struct db *db, struct err *err)
 {
+	return migrate_to(db, newest(), err);
+}
+
+int migrate_to(struct db *db, int64_t last, struct err *err)
+{
 	int64_t version;
 
 	if (read_version(db, &version, err) < 0)
@@ -102,7 +107,8 @@ int migrate(struct db *db, struct err *err)
 	            err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(migrations); i++) {
-		if (migrations[i].version > version && migrate_one(db, &migrations[i], err) < 0)
+		if (migrations[i].version > version && migrations[i].version <= last &&
+		    migrate_one(db, &migrations[i], err) < 0)
 			return -1;
 	}
 	return 0;

@@ -8,3 +8,5 @@
 
 /* Refuses a database whose schema is newer than this program, before anything is changed. */
 int migrate(struct db *db, struct err *err) NODISCARD;
+/* Not further than to that version: what an earlier program had, for tests. */
+int migrate_to(struct db *db, int64_t last, struct err *err) NODISCARD;

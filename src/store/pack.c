@@ -55,41 +55,35 @@ void unpack_strings(const char *text, struct strings *list)
 	}
 }
 
-/* name=value lines into what is big enough for them. */
-enum { PACKED_LINE = 80 };
+/* Room for all limits, or all meters: their tables are ours. */
+enum { PACKED_MOST = 4096 };
 
-static char *put_number(char *to, const char *name, uint64_t value)
+static char *put_number(char *to, const char *end, const char *name, uint64_t value)
 {
-	int len = snprintf(to, PACKED_LINE, "%s=%llu\n", name, (unsigned long long)value);
+	int len = snprintf(to, (size_t)(end - to), "%s=%llu\n", name, (unsigned long long)value);
 
-	must(len > 0 && len < PACKED_LINE);
+	must(len > 0 && len < end - to);
 	return to + len;
 }
 
 char *pack_limits(const struct limits *limits)
 {
-	size_t count = 0;
-	char *packed, *at;
+	char packed[PACKED_MOST], *at = packed;
 
-	while (limits_table[count].name != NULL)
-		count++;
-	at = packed = mem_zalloc(count * PACKED_LINE + 1);
 	for (const struct limit *limit = limits_table; limit->name != NULL; limit++)
-		at = put_number(at, limit->name, limits_get(limits, limit));
-	return packed;
+		at = put_number(at, packed + sizeof(packed), limit->name,
+		                limits_get(limits, limit));
+	return mem_strndup(packed, (size_t)(at - packed));
 }
 
 char *pack_meters(const struct meters *meters)
 {
-	size_t count = 0;
-	char *packed, *at;
+	char packed[PACKED_MOST], *at = packed;
 
-	while (meters_table[count].name != NULL)
-		count++;
-	at = packed = mem_zalloc(count * PACKED_LINE + 1);
 	for (const struct meter *meter = meters_table; meter->name != NULL; meter++)
-		at = put_number(at, meter->name, meters_get(meters, meter));
-	return packed;
+		at = put_number(at, packed + sizeof(packed), meter->name,
+		                meters_get(meters, meter));
+	return mem_strndup(packed, (size_t)(at - packed));
 }
 
 /* --- the journal of a run: step, status, attempts, two times, what there is to say --- */

@@ -149,6 +149,20 @@ int store_sandbox_find(struct store *store, const char *team, const char *id_or_
 	return 0;
 }
 
+enum sandbox_state store_sandbox_state(struct store *store, const char *id, struct err *err)
+{
+	const struct value values[] = {value_text(id)};
+	enum sandbox_state state = SANDBOX_NONE;
+	sqlite3_stmt *row;
+
+	if (db_begin(&store->reader, SQL_SANDBOX_STATE, values, 1, &row, err) < 0 ||
+	    db_step(&store->reader, row, err) <= 0)
+		return SANDBOX_NONE;
+	state = sandbox_state_from(db_column_view(row, 0));
+	sqlite3_reset(row);
+	return state;
+}
+
 /* A query that grows condition by condition, with its values. */
 struct query {
 	struct buf text;

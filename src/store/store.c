@@ -2,15 +2,17 @@
  * Group commit. The writer thread takes everything that waits, applies it in one transaction and
  * commits. A refused write takes only itself back: then the group begins anew with each write in a
  * savepoint, which is dearer and seldom needed. While it waits for the disk the next group gathers:
- * an idle store commits at once, a busy one commits many writes with one fsync, and no timer is
- * involved. What nobody waits for lies in the queue until somebody waits for something else, or
- * says that it is time (store_hurry). A group is closed after GROUP_MS of work so that its first
- * write does not wait for a long queue behind it.
+ * an idle store commits at once, a busy one commits many writes with one fsync. No timer is
+ * involved unless many write in turns (keep_pace). What nobody waits for lies in the queue until
+ * somebody waits for something else, or says that it is time (store_hurry). A group is closed after
+ * GROUP_MS of work so that its first write does not wait for a long queue behind it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -24,7 +26,15 @@
 #include "store/store_impl.h"
 #include "store/write.h"
 
-enum { GROUP_MS = 2 };
+enum {
+	GROUP_MS = 2,
+	/* With this much company, in writers on their way and in writes of late, a group waits for
+	 * those that are about to come: what a commit costs is shared by more. */
+	COMPANY = 8,
+	COMPANY_WRITES = 8,
+	COMPANY_US = 50 * 1000,
+	PACE_US = 8 * 1000, /* from one commit to the next, then */
+};
 
 static void list_init(struct write_list *list)
 {
@@ -151,23 +161,34 @@ static bool run_group(struct store *store, struct write_list *waiting, struct wr
 	return false;
 }
 
-static void publish(struct store *store, struct write_list *group, bool committed, uint64_t us)
+/* How much the writer has to do, in its own memory. */
+struct pace {
+	uint64_t began_us;       /* the last group */
+	uint64_t since_us;       /* writes are counted */
+	unsigned writes, before; /* since then, and as long before that */
+};
+
+/* How many writes that were. */
+static unsigned publish(struct store *store, struct write_list *group, bool committed, uint64_t us)
 {
 	uint64_t one = 1;
+	unsigned count = 0;
 
 	pthread_mutex_lock(&store->lock);
 	store->stats.commits += committed;
 	span_add(&store->stats.commit, us);
 	for (struct store_write *write = group->first; write != NULL; write = write->next) {
 		write->is_done = true;
-		store->stats.writes++;
+		count++;
 		store->stats.events += write->result.ok ? write->event_count : 0;
 	}
+	store->stats.writes += count;
 	list_move(&store->done, group);
 	pthread_cond_broadcast(&store->done_wake);
 	pthread_mutex_unlock(&store->lock);
 	/* It can only fail when the counter is about to overflow, and then it is readable. */
 	(void)!write(store->event_fd, &one, sizeof(one));
+	return count;
 }
 
 /* Waits for writes; false when there are none and none will come. */
@@ -182,18 +203,46 @@ static bool gather(struct store *store, struct write_list *waiting)
 	return waiting->first != NULL;
 }
 
+/* Whether as many wrote of late as make it worth while to wait for the next. */
+static bool is_busy(struct pace *pace, uint64_t now_us)
+{
+	if (now_us - pace->since_us >= COMPANY_US) {
+		pace->before = now_us - pace->since_us < 2 * COMPANY_US ? pace->writes : 0;
+		pace->writes = 0;
+		pace->since_us = now_us;
+	}
+	return MAX(pace->before, pace->writes) >= COMPANY_WRITES;
+}
+
+/* Lets the next group grow. This is the writer's own thread: nobody else stands still. */
+static void keep_pace(struct store *store, struct pace *pace)
+{
+	uint64_t now_us = io_boot_us();
+	uint64_t due_us = pace->began_us + PACE_US;
+	struct timespec left;
+
+	if (!is_busy(pace, now_us) || now_us >= due_us || atomic_load(&store->company) < COMPANY)
+		return;
+	left = (struct timespec){.tv_nsec = (long)(due_us - now_us) * 1000};
+	(void)nanosleep(&left, NULL); /* a signal would only make it shorter */
+}
+
 static void *run_writer(void *ctx)
 {
 	struct store *store = ctx;
 	struct write_list waiting, group;
+	struct pace pace = {0};
 
 	list_init(&waiting);
 	list_init(&group);
 	while (gather(store, &waiting)) {
-		uint64_t began_us = io_boot_us();
-		bool committed = run_group(store, &waiting, &group);
+		bool committed;
 
-		publish(store, &group, committed, io_boot_us() - began_us);
+		pace.began_us = io_boot_us();
+		committed = run_group(store, &waiting, &group);
+		pace.writes += publish(store, &group, committed, io_boot_us() - pace.began_us);
+		if (waiting.first == NULL)
+			keep_pace(store, &pace);
 	}
 	return NULL;
 }
@@ -326,6 +375,11 @@ void store_closep(struct store **store)
 int store_event_fd(const struct store *store)
 {
 	return store->event_fd;
+}
+
+void store_set_company(struct store *store, size_t count)
+{
+	atomic_store(&store->company, (unsigned)MIN(count, (size_t)UINT_MAX));
 }
 
 void store_listen(struct store *store, store_on_event on_event, void *ctx)

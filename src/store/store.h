@@ -24,7 +24,6 @@
 #include "model/image.h"
 #include "model/sandbox.h"
 #include "model/service.h"
-#include "model/span.h"
 #include "model/strings.h"
 
 struct store;
@@ -52,14 +51,6 @@ void store_dispatch(struct store *store);
 typedef void (*store_on_event)(const struct event *event, void *ctx);
 void store_listen(struct store *store, store_on_event on_event, void *ctx);
 
-struct store_stats {
-	uint64_t writes;  /* finished, well or not */
-	uint64_t commits; /* groups on disk */
-	uint64_t events;  /* committed */
-	struct span commit;
-};
-void store_get_stats(struct store *store, struct store_stats *ret);
-
 /* --- writing --- */
 struct store_result {
 	bool ok;
@@ -81,6 +72,8 @@ int store_write_wait(struct store_write *write, struct store_result *ret,
 
 /* Each of these copies what it is given. *_put inserts or replaces by id. */
 void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox);
+/* Of one that is there: how it is now. What it was asked to be stays as it is stored. */
+void store_set_sandbox(struct store_write *write, const struct sandbox *sandbox);
 /* With its execs; its events stay. Nothing happens when it is not there. */
 void store_delete_sandbox(struct store_write *write, const char *id);
 void store_put_exec(struct store_write *write, const struct exec *exec);
@@ -141,6 +134,9 @@ int store_sandbox_find(struct store *store, const char *team, const char *id_or_
 /* By id or name in the default team. The caller frees with sandbox_free. */
 int store_sandbox_get(struct store *store, const char *id_or_name, struct sandbox **ret,
                       struct err *err) NODISCARD;
+
+/* By id, without the rest; SANDBOX_NONE: there is none, or why not. */
+enum sandbox_state store_sandbox_state(struct store *store, const char *id, struct err *err);
 
 struct sandbox_filter {
 	const struct caller *viewer;  /* only what they may look at; NULL: all */

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "model/audit.h"
 #include "store/db.h"
+#include "store/load.h"
 #include "store/store.h"
 
 struct audit_wait;
@@ -32,6 +34,7 @@ struct store {
 	struct audit_wait *audit_first; /* loop thread: rows that wait for a write */
 	struct audit_wait **audit_last;
 	uint64_t audit_ticket;
+	atomic_uint company; /* both threads */
 	pthread_t thread;
 	bool has_thread;
 

@@ -146,6 +146,20 @@ void store_put_sandbox(struct store_write *write, const struct sandbox *sandbox)
 	put_mounts(write, sandbox);
 }
 
+void store_set_sandbox(struct store_write *write, const struct sandbox *sandbox)
+{
+	auto_free char *mechanisms = pack_strings(&sandbox->mechanisms);
+	auto_free char *meters = pack_meters(&sandbox->meters);
+	auto_free char *network = pack_network(sandbox);
+
+	store_audit_bind(write->store, sandbox->spec.audit, sandbox->id.text);
+	add(write, SQL_SANDBOX_SET, value_text(sandbox_state_name(sandbox->state)),
+	    value_int(sandbox->started_ms), value_int(sandbox->ended_ms),
+	    value_int(sandbox->expires_ms), value_text(sandbox->end_reason),
+	    value_text(sandbox->detail), value_int(sandbox->is_degraded), value_text(mechanisms),
+	    value_text(meters), value_text(network), value_text(sandbox->id.text));
+}
+
 void store_delete_sandbox(struct store_write *write, const char *id)
 {
 	add(write, SQL_SANDBOX_DELETE, value_text(id));

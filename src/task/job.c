@@ -156,7 +156,7 @@ static void on_no_token(struct job *job, const struct err *err)
 	job->run->token = (struct id){0};
 	for (size_t i = 0; i < job->event_count; i++)
 		event_done(&job->events[i]);
-	job->event_count = 0;
+	job->event_count = job->begun_at = 0;
 	run_progress_done(&job->progress[RUN_STEP_PROVISION]);
 	job->progress[RUN_STEP_PROVISION] = (struct run_progress){.step = RUN_STEP_PROVISION};
 	job->run->step = RUN_STEP_TOKEN;
@@ -186,6 +186,7 @@ static void drop_sent_events(struct job *job)
 	job->event_count -= job->sent_count;
 	memmove(job->events, job->events + job->sent_count,
 	        job->event_count * sizeof(*job->events));
+	job->begun_at = job->begun_at > job->sent_count ? job->begun_at - job->sent_count : 0;
 	job->sent_count = 0;
 }
 

@@ -55,6 +55,7 @@ struct job {
 	struct event *events; /* noted since the last commit */
 	size_t event_count;
 	size_t sent_count; /* of these, in the commit under way */
+	size_t begun_at;   /* among these, behind the one that a step began; 0: it is on its way */
 	bool is_committing, has_more;
 	struct id sent_exec, noted_exec; /* in the commit under way, and on disk */
 	bool add_token, revoke_token;

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "model/config.h"
 #include "store/identity.h"
+#include "store/later.h"
 #include "task/agent.h"
 #include "task/drive.h"
 #include "task/git.h"
@@ -417,6 +418,10 @@ static void take_up_agent(struct job *job)
 	auto_(exec_freep) struct exec *exec = NULL;
 	struct err err = {0};
 
+	if (job->made) { /* this moment: nothing was ever asked of it */
+		do_agent(job);
+		return;
+	}
 	if (watch_agent(job, &err) == 0) {
 		job_step_done(job, "completed", NULL);
 		return;
@@ -424,7 +429,7 @@ static void take_up_agent(struct job *job)
 	err = (struct err){0};
 	if (store_exec_get(job_store(job), job->run->exec.text, &exec, &err) == 0)
 		job_step_done(job, "completed", NULL); /* the next step reads how it ended */
-	else if (job->is_resumed && job->attempts == 1 && !job->made &&
+	else if (job->is_resumed && job->attempts == 1 &&
 	         watch_sandbox_state(job) != SANDBOX_RUNNING)
 		job_end(job, RUN_END_SANDBOX_LOST, BEGAN_UNKNOWN);
 	else
@@ -548,6 +553,15 @@ static void remove_made(struct job *job)
 	sandbox_page_done(&page);
 }
 
+static void remove_own(struct job *job)
+{
+	struct engine *engine = engine_of(job);
+
+	engine->ops->remove(engine, job->run->sandbox.text,
+	                    ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed, job_ask(job));
+	store_hurry(job_store(job)); /* whoever waits for the run waits for this */
+}
+
 /* The token goes with the commit of the end (job_finish). A sandbox whose creation was given up is
  * removed when it comes; one that a crash interrupted is found by its label. */
 static void do_cleanup(struct job *job)
@@ -573,9 +587,7 @@ static void do_cleanup(struct job *job)
 	else if (job->run->keeps)
 		resume_cleanup(job);
 	else
-		engine->ops->remove(engine, job->run->sandbox.text,
-		                    ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed,
-		                    job_ask(job));
+		remove_own(job);
 }
 
 static const struct {

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/config.h"
+#include "store/load.h"
 #include "store/resume.h"
 #include "store/turn.h"
 #include "task/account.h"
@@ -158,6 +159,7 @@ void tasks_serve(struct tasks *tasks)
 		tasks->queued--;
 		link_job(&tasks->jobs, job);
 		tasks->running++;
+		store_set_company(tasks->config.store, tasks->running);
 		tasks->started++;
 		memcpy(tasks->turn, job->run->team.text, sizeof(tasks->turn));
 		job_begin(job);
@@ -192,6 +194,7 @@ void tasks_job_over(struct job *job)
 	} else {
 		unlink_job(&tasks->jobs, job);
 		tasks->running--;
+		store_set_company(tasks->config.store, tasks->running);
 	}
 	tasks->finished++;
 	ledger_settle(job);
@@ -446,6 +449,7 @@ static int take_up(struct tasks *tasks, struct run *run, struct err *err)
 	}
 	link_job(&tasks->jobs, job);
 	tasks->running++;
+	store_set_company(tasks->config.store, tasks->running);
 	job_resume(job);
 	return 0;
 }

@@ -35,12 +35,9 @@ static void on_room(struct exec_watch *watch, void *ctx)
 
 enum sandbox_state watch_sandbox_state(const struct job *job)
 {
-	auto_(sandbox_freep) struct sandbox *sandbox = NULL;
 	struct err err = {0};
 
-	if (store_sandbox_get(job_store(job), job->run->sandbox.text, &sandbox, &err) < 0)
-		return SANDBOX_NONE;
-	return sandbox->state;
+	return store_sandbox_state(job_store(job), job->run->sandbox.text, &err);
 }
 
 /* A command that is killed with its sandbox did nothing wrong itself. */

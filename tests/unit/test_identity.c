@@ -14,6 +14,7 @@
 #include "model/rights.h"
 #include "store/audit.h"
 #include "store/identity.h"
+#include "store/load.h"
 
 static struct err err;
 

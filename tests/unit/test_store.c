@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "store/load.h"
 #include "store/store.h"
 #include "unit/store_vfs.h"
 
@@ -571,6 +572,8 @@ TEST(events_are_gapless_with_many_writes_under_way)
 		store_sandbox_put(store, sandbox, &event, on_done, &heard);
 		if (i % 50 == 0)
 			store_dispatch(store);
+		if (i == 200)
+			store_set_company(store, 100); /* from here on commits wait for more */
 	}
 	wait_for(&heard, 400);
 	CHECK_INT(heard.refused, 40);
