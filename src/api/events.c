@@ -5,6 +5,7 @@
 #include "api/call.h"
 #include "api/encode.h"
 #include "api/hub.h"
+#include "base/io.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -124,6 +125,30 @@ static void on_end(struct sse *sse, bool gone, void *ctx)
 	mem_freep(&feed);
 }
 
+/* Who remembers a number that we never gave knows another store (one was put back): waiting for
+ * that number would be silence. */
+static int send_gap(struct feed *feed, struct store *store, const char *subject, struct err *err)
+{
+	uint64_t after = feed->follower.after, newest = 0;
+	auto_free char *text = NULL;
+	char id[24], time[32];
+
+	if (after == 0)
+		return 0;
+	if (store_event_last(store, subject, &newest, err) < 0)
+		return -1;
+	if (after <= newest)
+		return 0;
+	feed->follower.after = newest;
+	io_format_time(time, sizeof(time), io_real_ms());
+	(void)snprintf(id, sizeof(id), "%llu", (unsigned long long)newest); /* 20 digits at most */
+	text = mem_printf(
+		"{\"kind\":\"gap\",\"time\":\"%s\",\"data\":{\"after\":%llu,\"newest\":%s}}", time,
+		(unsigned long long)after, id);
+	must(sse_send(feed->sse, id, "gap", text) == 0); /* it is the first */
+	return 0;
+}
+
 /* first: what it begins with; NULL: nothing. */
 static void answer_stream(struct call *call, const char *sandbox, const char *first)
 {
@@ -149,6 +174,8 @@ static void answer_stream(struct call *call, const char *sandbox, const char *fi
 	feed->ends = first != NULL;
 	if (first)
 		must(sse_send(feed->sse, NULL, NULL, first) == 0);
+	if (send_gap(feed, call->api->store, sandbox, &err) < 0)
+		log_error("whether an event stream has a gap is not known", LOG_ERR(&err));
 	pump(feed);
 	call_done(call);
 }

@@ -85,6 +85,28 @@ describe('events', () => {
 		await cloche.get('DELETE', `/sandboxes/${sandbox.id}?force=1`);
 	});
 
+	test('who remembers more than there is learns it, and goes on from what there is', async () => {
+		const sandbox = await cloche.create();
+		const { task } = await cloche.get('POST', '/tasks', { instruction: 'true' });
+		for (const [route, field, next] of [
+			['/events', 'seq', () => cloche.exec(sandbox.id, 'true')],
+			[`/sandboxes/${sandbox.id}/events`, 'sandboxSeq', () => cloche.exec(sandbox.id, 'true')],
+			[`/tasks/${task.id}/events`, 'taskSeq', () => cloche.get('POST', `/tasks/${task.id}/runs`, {})],
+		]) {
+			const stream = await cloche.events(route, { lastEventId: 1e12 });
+			const gap = await stream.next();
+			const { kind, data } = JSON.parse(gap.data);
+			assert.deepEqual([gap.event, kind, data.after, String(data.newest)], ['gap', 'gap', 1e12, gap.id], route);
+			await next();
+			assert.equal(JSON.parse((await stream.next()).data)[field], data.newest + 1, route);
+			stream.close();
+			const again = await cloche.events(route, { lastEventId: data.newest });
+			assert.equal(JSON.parse((await again.next()).data)[field], data.newest + 1, `${route}: nothing is missing`);
+			again.close();
+		}
+		await cloche.get('DELETE', `/sandboxes/${sandbox.id}?force=1`);
+	});
+
 	test('the command line prints them, and follows', async () => {
 		const out = await cloche.ok(['-o', 'jsonl', 'events']);
 		const events = out.trim().split('\n').map((line) => JSON.parse(line));

@@ -130,6 +130,16 @@ describe('a task', () => {
 		assert.ok(steps(bad).includes('sync failed') && steps(bad).includes('cleanup completed'));
 	});
 
+	let beats;
+	test('is followed by streams that say that they are there', async () => {
+		const { id } = await run(cloche, 'true');
+		beats = await Promise.all([`/tasks/${id}/events?after=1000`, '/events?after=1000000'].map(async (route) => {
+			const beat = { route, text: '', response: await cloche.stream('GET', route, { headers: { accept: 'text/event-stream' } }) };
+			beat.response.on('data', (bytes) => (beat.text += bytes));
+			return beat;
+		})); // and those below take longer than a beat
+	});
+
 	test('keeps long output whole, shows its end', async () => {
 		const task = await run(cloche, 'seq 1 60000');
 		assert.equal(task.run.truncated, true);
@@ -347,6 +357,11 @@ describe('a task', () => {
 		assert.deepEqual([task.status, task.endReason], ['failed', 'budget'], JSON.stringify(task.run));
 		const { items } = await cloche.get('GET', `/tasks/${task.id}/events`);
 		assert.ok(items.some((one) => one.kind === 'budget.warning') && items.some((one) => one.kind === 'budget.exhausted'));
+	});
+
+	test('has streams that were alive all the while', async () => {
+		// One when it opens, one after 15 s: no proxy thinks it dead.
+		for (const { route, response } of beats) await until(() => beats.find((one) => one.route === route).text.split('\n').filter((line) => line === ':').length >= 2, route, 40000).finally(() => response.destroy());
 	});
 });
 
