@@ -64,7 +64,6 @@ int claim_bound(struct keeper *keeper, struct conn *conn, const struct wire_msg 
 	return 0;
 }
 
-/* What it used while it waited is not its owner's to pay. */
 int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *err)
 {
 	struct slot *slot = &keeper->slot;
@@ -76,17 +75,18 @@ int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *er
 	keeper->is_once = wire_u64(msg, FIELD_ONCE, 0) != 0;
 	keeper_set_deadline(keeper, wire_u64(msg, FIELD_DEADLINE_MS, 0));
 	keeper->started_boot_ms = io_boot_ms();
-	meter_restart(&keeper->meter, &slot->disk, keeper->launch.rootfs.disk_fd);
 	return 0;
 }
 
-/* So that the first command finds everything ready; it would do without. */
+/* After the answer, and before the first command, which is to find everything ready. What the
+ * sandbox used while it waited is not its owner's to pay. */
 void claim_taken(struct keeper *keeper)
 {
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_CLAIMED, 0);
 	wire_put_u64(&out, FIELD_ONCE, keeper->is_once);
-	(void)!wire_send(keeper->launch.spawn[0], &out);
+	(void)!wire_send(keeper->launch.spawn[0], &out); /* it would do without */
+	meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd);
 }
 
 void claim_conn_gone(struct keeper *keeper, const struct conn *conn)
