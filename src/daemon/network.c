@@ -333,7 +333,10 @@ static void take_back(struct network_set *set, const struct err *err)
 	struct runtime *runtime = member->fleet->runtime;
 	struct strings cidrs = {0};
 
-	(void)err_set(&set->refused, err->code, "the policy is refused and the old one stays: %s",
+	/* A proof that failed is about the walls, not about this policy: none is in force then. */
+	(void)err_set(&set->refused, err->code,
+	              err->code == ERR_INTERNAL ? "%s"
+	                                        : "the policy is refused and the old one stays: %s",
 	              err->msg); /* always -1 */
 	swap(member->row, set);
 	if (member->row->network.policy)

@@ -45,6 +45,7 @@ struct network {
 	struct conn *prover;
 	uint64_t prover_request;
 	bool is_proving;
+	uint64_t proved; /* the last generation that was; one that was not is as if it never came */
 	uint64_t probe_number;
 	struct loop_timer late;
 	struct kept *kept, **kept_end;
@@ -234,20 +235,32 @@ static void on_call(struct keeper *keeper, const struct wire_msg *msg)
 
 /* --- the proof --- */
 
-static void finish_proof(struct network *network, const struct err *err)
+/* Nothing is allowed any more: what is not proved to be refused is not refused under the old policy
+ * either. */
+static void close_down(struct network *network, const struct err *why, struct err *ret)
+{
+	struct policy nothing;
+	policy_init(&nothing);
+	gateway_set_policy(&network->gateway, network->proved, &nothing);
+	err_set(ret, ERR_INTERNAL, "nothing leaves, for no policy could be proved from inside: %s",
+	        why->msg);
+	log_error("the network policy is not in force, so nothing leaves",
+	          LOG_STR("sandbox", network->keeper->slot.id), LOG_ERR(why));
+}
+
+static void finish_proof(struct network *network, const struct err *result)
 {
 	struct keeper *keeper = network->keeper;
 	struct conn *prover = network->prover;
+	struct err told = {0};
+	const struct err *err = &told;
 	loop_timer_stop(&network->late);
 	network->is_proving = false;
 	network->prover = NULL;
-	if (err->code != ERR_OK) {
-		struct policy nothing;
-		policy_init(&nothing);
-		gateway_set_policy(&network->gateway, network->gateway.generation, &nothing);
-		log_error("the network policy is not in force, so nothing leaves",
-		          LOG_STR("sandbox", keeper->slot.id), LOG_ERR(err));
-	}
+	if (result->code != ERR_OK)
+		close_down(network, result, &told);
+	else
+		network->proved = network->gateway.generation;
 	if (network->on_ready) {
 		network->on_ready(keeper, err);
 		network->on_ready = NULL;

@@ -97,13 +97,21 @@ static inline int ask(const char *server, const char *name, unsigned type, int *
 	return bytes[3] & 15;
 }
 
+/* The allowed name, asked for in the family of the allowed address: afterwards it leads there. */
+static inline bool is_led_there(void)
+{
+	struct place good = at(probe_arg("address"), 0);
+	int answers = 0;
+	unsigned type = good.any.sa_family == AF_INET6 ? 28 : 1;
+	return ask("192.0.0.1", probe_arg("name"), type, &answers) == 0;
+}
+
 /* A connection to the allowed address, after the allowed name led there. */
 static inline int to_allowed(unsigned port)
 {
 	struct place good = at(probe_arg("address"), port);
-	int fd = open_to(&good, SOCK_STREAM), answers = 0;
-	if (ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0 ||
-	    connect(fd, &good.any, good.len) < 0)
+	int fd = open_to(&good, SOCK_STREAM);
+	if (!is_led_there() || connect(fd, &good.any, good.len) < 0)
 		return -1;
 	return fd;
 }

@@ -81,10 +81,10 @@ static unsigned open_many(const struct place *place, unsigned most, const char *
 
 static struct verdict wear_out(const char *address, unsigned port, unsigned most, const char *say)
 {
-	int *fds = calloc(most, sizeof(*fds)), answers = 0;
+	int *fds = calloc(most, sizeof(*fds));
 	struct place place = at(address, port);
 	allow_many_files();
-	if (!fds || ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0)
+	if (!fds || !is_led_there())
 		return broken("the allowed name does not resolve");
 	unsigned open = open_many(&place, most, say, fds), whole = 0;
 	char what[80];
@@ -164,10 +164,10 @@ static struct verdict refused_calls(void)
 /* While they are held: who knocks then is answered, or refused, and never left standing. */
 static struct verdict full_house(void)
 {
-	int *fds = calloc(HALF_OPEN, sizeof(*fds)), answers = 0;
+	int *fds = calloc(HALF_OPEN, sizeof(*fds));
 	struct place place = at(probe_arg("address"), 443);
 	allow_many_files();
-	if (!fds || ask("192.0.0.1", probe_arg("name"), 1, &answers) != 0)
+	if (!fds || !is_led_there())
 		return broken("the allowed name does not resolve");
 	unsigned open = open_many(&place, HALF_OPEN, "\x16", fds);
 	for (int i = 0; i < 20; i++) {

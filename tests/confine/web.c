@@ -268,8 +268,7 @@ static struct verdict flood(void)
 	int fds[SOCKETS];
 	struct place place = at(probe_arg("address"), 22);
 	unsigned alive = 0;
-	int answers = 0;
-	(void)ask("192.0.0.1", probe_arg("name"), 1, &answers);
+	(void)is_led_there(); /* or connect says so */
 	for (size_t i = 0; i < SOCKETS; i++) {
 		fds[i] = open_to(&place, SOCK_STREAM);
 		if (connect(fds[i], &place.any, place.len) < 0)

@@ -59,6 +59,12 @@ async function box(held, network, more = {}) {
 	return { id, sh, decisions, decided, set: (body) => cloche.get('PUT', `/sandboxes/${id}/network`, body) };
 }
 
+/** Three datagrams to a host, and what comes back. */
+const udp = (host, family) => `node -e '
+	const s = require("dgram").createSocket("${family}"); let n = 0;
+	s.on("message", (m, from) => { console.log(String(m), from.address, from.port); if (++n === 3) process.exit(0); });
+	for (const t of ["a", "b", "c"]) s.send(t, 9999, "${host}"); setTimeout(() => process.exit(1), 3000);'`;
+
 const CURL = 'curl -sS -m 10 --cacert /tmp/ca.pem';
 
 describe('network policy', { skip: needsRoot }, () => {
@@ -277,10 +283,6 @@ describe('network policy', { skip: needsRoot }, () => {
 		const full = await box(held, 'full');
 		assert.equal((await full.sh(`${CURL} https://other.test/`)).code, 0);
 		assert.match((await full.sh(`${CURL} http://93.184.216.99:8080/`)).stdout, /93\.184\.216\.99/);
-		const udp = (host, family) => `node -e '
-			const s = require("dgram").createSocket("${family}"); let n = 0;
-			s.on("message", (m, from) => { console.log(String(m), from.address, from.port); if (++n === 3) process.exit(0); });
-			for (const t of ["a", "b", "c"]) s.send(t, 9999, "${host}"); setTimeout(() => process.exit(1), 3000);'`;
 		assert.match((await full.sh(udp('93.184.216.34', 'udp4'))).stdout, /^a 93\.184\.216\.34 9999\nb .*\nc .*\n$/);
 		assert.match((await full.sh(udp('2606:2800:220:1::34', 'udp6'))).stdout, /^a 2606:2800:220:1::34 9999\n/);
 		assert.match((await full.sh(`node -e 'require("dns").resolveTxt("text.test", (e, a) => console.log(e || a[0][0]))'`)).stdout, /some text/);
@@ -564,6 +566,7 @@ describe('network policy as an ordinary user', { skip: needsRoot }, () => {
 		assert.deepEqual(net.left(), []);
 		const full = await box(held, 'full');
 		assert.equal((await full.sh(`${CURL} https://other.test/`)).code, 0);
+		assert.match((await full.sh(`${CURL} -6 http://other.test:8080/; ${udp('93.184.216.34', 'udp4')}; ${udp('2606:2800:220:1::34', 'udp6')}`)).stdout, /2606:2800:220:1::35[^]*a 93\.184\.216\.34 9999\n[^]*a 2606:2800:220:1::34 9999\n/);
 		assert.notEqual((await full.sh(`${CURL} http://169.254.169.254/`)).code, 0);
 		await full.decided({ verdict: 'deny', address: '169.254.169.254' });
 	});

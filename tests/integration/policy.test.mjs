@@ -1,9 +1,10 @@
 // Policies end to end, on an internet of our own: what people see, change, learn and approve.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 
-import { Daemon, Internet, RESOLVER, isRoot, until } from './lib.mjs';
+import { Daemon, Internet, RESOLVER, cgroupsNamed, isRoot, until } from './lib.mjs';
 
 const A = '93.184.216.34';
 const B = '93.184.216.35';
@@ -76,6 +77,27 @@ describe('network policies, seen from outside', { skip: isRoot ? false : 'needs 
 		assert.equal(await exec(sandbox, curl('http://learn.test/')), '200');
 		await cloche.get('DELETE', `/sandboxes/${sandbox.id}?force=true`);
 		await cloche.get('DELETE', '/environments/live');
+	});
+
+	test('a policy that an attempt from inside does not prove is not confirmed, and nothing leaves', async () => {
+		const sandbox = await cloche.create({ allow: ['example.test'] });
+		const { networkPolicy } = await cloche.get('GET', `/sandboxes/${sandbox.id}`);
+		const pids = cgroupsNamed([sandbox.id]).flatMap((group) => fs.readFileSync(`${group}/cgroup.procs`, 'utf8').split('\n').filter(Boolean));
+		const init = pids.find((pid) => fs.readFileSync(`/proc/${pid}/comm`, 'utf8') === 'cloche-init\n');
+		// Without the route nothing that leaves a program comes by the gateway: no rule would hold.
+		execFileSync('nsenter', ['-t', init, '-n', 'ip', 'route', 'del', 'local', 'default', 'table', 'local']);
+		const answer = await cloche.api('PUT', `/sandboxes/${sandbox.id}/network`, { allow: ['example.test', 'other.test'] });
+		assert.ok(answer.status >= 500, `${answer.status} ${answer.bytes}`);
+		assert.match(answer.body.detail, /^nothing leaves, for no policy could be proved from inside: /);
+		assert.equal((await cloche.get('GET', `/sandboxes/${sandbox.id}`)).networkPolicy.fingerprint, networkPolicy.fingerprint);
+		execFileSync('nsenter', ['-t', init, '-n', 'ip', 'route', 'add', 'local', 'default', 'dev', 'lo', 'src', '192.0.0.2', 'table', 'local']);
+		net.clear();
+		assert.notEqual(await exec(sandbox, curl('http://example.test/')), '200');
+		assert.deepEqual(net.left(), []);
+		// With the wall up again the next one is proved.
+		await cloche.get('PUT', `/sandboxes/${sandbox.id}/network`, { allow: ['other.test'] });
+		assert.equal(await exec(sandbox, curl('http://other.test/')), '200');
+		await cloche.get('DELETE', `/sandboxes/${sandbox.id}?force=true`);
 	});
 
 	test('a policy survives kill -9 of the daemon, and its decisions go on', async () => {
