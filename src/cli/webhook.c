@@ -1,6 +1,7 @@
 /* `cloche webhook`: add, list, rm, test, rotate, deliveries, redeliver. */
 #include <jansson.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -153,16 +154,54 @@ int cmd_webhook_redeliver(struct cli *cli)
 	return 0;
 }
 
+static void put_delivery(struct output_table *table, const json_t *delivery)
+{
+	auto_free char *tries =
+		mem_printf("%llu", (unsigned long long)client_u64(delivery, "attempts"));
+
+	output_cell(table, client_str(delivery, "id"));
+	output_cell(table, client_str(delivery, "kind"));
+	output_cell(table, client_str(delivery, "subject"));
+	output_cell(table, client_str(delivery, "state"));
+	output_cell(table, tries);
+	output_cell(table, client_str(delivery, "lastError"));
+	output_cell_ago(table, output_parse_time(client_str(delivery, "createdAt")));
+}
+
+/* All pages of them. */
+static int get_deliveries(struct cli *cli, const char *target, json_t *items)
+{
+	auto_free char *cursor = NULL;
+
+	do {
+		auto_free char *one = mem_strdup(target);
+		auto_json json_t *page = NULL;
+		const char *next;
+
+		client_query(&one, "cursor", cursor);
+		if (client_get(cli, one, &page) < 0)
+			return -1;
+		json_array_extend(items, json_object_get(page, "items"));
+		next = client_str(page, "nextCursor");
+		mem_freep(&cursor);
+		cursor = *next == '\0' ? NULL : mem_strdup(next);
+	} while (cursor != NULL);
+	return 0;
+}
+
 int cmd_webhook_deliveries(struct cli *cli)
 {
 	static const char *const titles[] = {"ID",    "EVENT", "SUBJECT", "STATE",
 	                                     "TRIES", "LAST",  "CREATED", NULL};
 	const char *state = NULL;
+	uint64_t since_ms = 0;
 	const struct opt opts[] = {
 		{"status", 's', OPT_STR, &state, "STATE", "pending, delivered or dead"},
+		{"since", 0, OPT_MS, &since_ms, "TIME",
+	         "only of the last 7d, 12h, …; 30d are kept"},
 		{0},
 	};
-	auto_json json_t *page = NULL;
+	auto_json json_t *items = json_array();
 	struct output_table table;
 	int r = cli_parse(cli, opts, 1, 1);
 	size_t index;
@@ -174,24 +213,15 @@ int cmd_webhook_deliveries(struct cli *cli)
 
 	client_query(&target, "limit", "1000");
 	client_query(&target, "state", state);
-	if (client_get(cli, target, &page) < 0)
+	if (since_ms > 0)
+		client_query_u64(&target, "since", io_real_ms() - MIN(since_ms, io_real_ms()));
+	if (get_deliveries(cli, target, items) < 0)
 		return -1;
-	const json_t *items = json_object_get(page, "items");
-
 	if (output_json(cli, items))
 		return 0;
 	output_table_init(&table, titles);
 	json_array_foreach (items, index, delivery) {
-		auto_free char *tries =
-			mem_printf("%llu", (unsigned long long)client_u64(delivery, "attempts"));
-
-		output_cell(&table, client_str(delivery, "id"));
-		output_cell(&table, client_str(delivery, "kind"));
-		output_cell(&table, client_str(delivery, "subject"));
-		output_cell(&table, client_str(delivery, "state"));
-		output_cell(&table, tries);
-		output_cell(&table, client_str(delivery, "lastError"));
-		output_cell_ago(&table, output_parse_time(client_str(delivery, "createdAt")));
+		put_delivery(&table, delivery);
 	}
 	output_table_print(&table);
 	return 0;

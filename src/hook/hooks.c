@@ -405,7 +405,8 @@ int hooks_start(struct hooks *hooks, struct err *err)
 		return -1;
 	if (hooks->all.count > 0 && catch_up(hooks, err) < 0)
 		return -1;
-	loop_timer_in(hooks->config.loop, &hooks->expire, EXPIRE_MS, on_expire, hooks);
+	/* At once: a daemon that never runs for hours would keep them for ever. */
+	loop_timer_in(hooks->config.loop, &hooks->expire, 0, on_expire, hooks);
 	send_due(hooks);
 	return 0;
 }

@@ -1,8 +1,10 @@
 // Webhooks: signed, repeated, in order, once by id, and nowhere they must not go.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import dgram from 'node:dgram';
 import http from 'node:http';
 import { once } from 'node:events';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { Webhook } from 'standardwebhooks';
@@ -160,6 +162,35 @@ describe('a webhook', () => {
 			assert.equal(answer.status, 400);
 			assert.match(answer.body.detail, pattern);
 		}
+	});
+
+	test('has a history of thirty days, from whenever one likes', async () => {
+		const receiver = await Receiver.open();
+		const hook = await add(cloche, receiver.url, ['task.completed']);
+		for (let i = 0; i < 4; i++) await cloche.get('POST', `/webhooks/${hook.id}/test`);
+		await until(async () => (await deliveries(cloche, hook.id, '?state=delivered')).length === 4, 'all are delivered');
+		const list = (await deliveries(cloche, hook.id)).map((one) => one.id);
+		const day = 24 * 3600 * 1000;
+		const old = Date.now() - 30 * day + 60000;
+		cloche.child.kill('SIGTERM');
+		await cloche.ended;
+		// Days go by. What was not delivered is nobody's history yet.
+		const age = (i, ms, state) => `UPDATE deliveries SET created_ms = ${ms}, state = '${state}', next_ms = ${Date.now() + day} WHERE id = '${list[i]}';`;
+		const script = 'import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\ndb.executescript(sys.argv[2])\ndb.commit()\ndb.close()\n';
+		const sql = age(0, old - 3 * day, 'delivered') + age(1, old - 3 * day, 'pending') + age(2, old, 'dead');
+		execFileSync('python3', ['-c', script, path.join(cloche.state, 'store', 'cloche.db'), sql]);
+		await cloche.serve();
+		await until(async () => (await deliveries(cloche, hook.id)).length === 3, 'what is older is gone');
+		const ids = async (query) => (await deliveries(cloche, hook.id, query)).map((one) => list.indexOf(one.id));
+		assert.deepEqual(await ids(''), [1, 2, 3]);
+		assert.deepEqual(await ids(`?since=${old}`), [2, 3]);
+		assert.deepEqual(await ids(`?since=${old}&state=dead`), [2]);
+		assert.deepEqual(await ids(`?since=${old + 1}`), [3]);
+		const shown = await cloche.ok(['webhook', 'deliveries', hook.id, '--since', '7d']);
+		assert.ok(shown.includes(list[3]) && !shown.includes(list[2]), shown);
+		assert.ok((await cloche.ok(['webhook', 'deliveries', hook.id, '--since', '30d'])).includes(list[2]));
+		await cloche.get('DELETE', `/webhooks/${hook.id}`);
+		receiver.close();
 	});
 
 	test('on the command line', async () => {
