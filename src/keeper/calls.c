@@ -90,7 +90,7 @@ static void describe_socket(const uint64_t *args, char *out, size_t size)
 
 void calls_describe(uint64_t call, const uint64_t args[CALLS_ARGS], struct judgement *ret)
 {
-	char what[64] = "this call";
+	char what[64] = "such call";
 	const char *remedy = "use TCP, UDP or local sockets";
 	if (call == SYS_socket || call == SYS_socketpair)
 		describe_socket(args, what, sizeof(what));
