@@ -149,6 +149,11 @@ function suite(cloche, spec) {
 		assert.equal((await exec('echo alive')).stdout, 'alive\n', 'it goes on');
 	});
 
+	test('a keeper maps no more than it may, whatever the sandbox makes it do', () => {
+		const limits = fs.readFileSync(`/proc/${keeperOf(cloche, box).pid}/limits`, 'utf8');
+		assert.match(limits, /^Max address space +268435456 +268435456 /m);
+	});
+
 	test('everything inside dies with its keeper, also an init that does not run', { timeout: 60000 }, async () => {
 		const own = (await cloche.create(spec)).id;
 		await cloche.exec(own, 'sleep 1000', { background: true });
