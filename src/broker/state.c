@@ -23,16 +23,18 @@
 
 enum owner { OWNER_BROKER, OWNER_DAEMON };
 
-/* `shared` is for folders cloched's group may search; alone, all of them are 0700. */
+/* `shared` is for folders cloched's group may search; alone, all of them are 0700. `is_spread`:
+ * what is in one folder below has nothing to do with its neighbours. */
 static const struct folder {
 	const char *name;
 	enum owner owner;
 	mode_t shared;
+	bool is_spread;
 } folders[] = {
-	{"keys", OWNER_DAEMON, 0700},    {"store", OWNER_DAEMON, 0700},
-	{"tmp", OWNER_DAEMON, 0700},     {"run", OWNER_BROKER, 0710},
-	{"layers", OWNER_BROKER, 0700},  {"sandboxes", OWNER_BROKER, 0710},
-	{"program", OWNER_BROKER, 0700},
+	{"keys", OWNER_DAEMON, 0700, false},    {"store", OWNER_DAEMON, 0700, false},
+	{"tmp", OWNER_DAEMON, 0700, false},     {"run", OWNER_BROKER, 0710, false},
+	{"layers", OWNER_BROKER, 0700, true},   {"sandboxes", OWNER_BROKER, 0710, true},
+	{"program", OWNER_BROKER, 0700, false},
 };
 
 void state_init(struct state *state)
@@ -175,6 +177,8 @@ static int prepare_folder(struct state *state, const struct folder *folder,
 	int r = set_owner(fd, uid, gid, owner->is_alone ? 0700 : folder->shared);
 	if (r < 0)
 		return err_sys(err, -r, "give %s/%s its owner", state->path, folder->name);
+	if (folder->is_spread)
+		path_spread(fd);
 	return 0;
 }
 

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -328,4 +330,14 @@ int path_is_empty_dir(int dir_fd)
 			at += entry->length;
 		}
 	}
+}
+
+void path_spread(int dir_fd)
+{
+	int flags = 0;
+
+	if (ioctl(dir_fd, FS_IOC_GETFLAGS, &flags) < 0 || flags & FS_TOPDIR_FL)
+		return;
+	flags |= FS_TOPDIR_FL;
+	(void)ioctl(dir_fd, FS_IOC_SETFLAGS, &flags); /* then it is as it was */
 }

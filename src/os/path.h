@@ -26,3 +26,7 @@ int path_remove_below(int dir_fd) NODISCARD;
 int path_dir(int dir_fd, const char *name, mode_t mode) NODISCARD;
 /* Whether a directory opened for reading has no entry; the fd's position is used up. */
 int path_is_empty_dir(int dir_fd) NODISCARD;
+/* Asks the file system to give each folder in this one a place of its own. ext4 else puts what
+ * comes and goes side by side, and without a journal looks through all that went in the last
+ * minutes for each new file. Others know nothing of it, and that is fine. */
+void path_spread(int dir_fd);
