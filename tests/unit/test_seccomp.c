@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
@@ -465,6 +466,22 @@ TEST(one_filter_of_a_process_has_a_listener)
 	/* its own rule forbids a second */
 	CHECK_INT(seccomp_listen(&listener), -EPERM);
 	close(listener);
+}
+
+TEST(under_somebody_else_s_listener_nobody_is_told)
+{
+	struct sock_filter all[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+	struct sock_fprog program = {.len = 1, .filter = all};
+	int listener;
+	CHECK_INT(caps_no_new_privs(), 0);
+	int theirs = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+	                          SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+	CHECK(theirs >= 0);
+	CHECK_INT(seccomp_listen(&listener), -EBUSY);
+	CHECK_INT(seccomp_install(SECCOMP_QUIET), 0);
+	CHECK(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0) < 0);
+	CHECK_INT(errno, EAFNOSUPPORT);
+	close(theirs);
 }
 
 TEST(the_keeper_relays_and_nothing_else)
