@@ -90,8 +90,8 @@ static void write_log(int dir_fd, size_t long_bytes, char **ret)
 
 	memset(bytes, 'z', long_bytes);
 	log_writer_init(&writer, dir_fd, "rn_1", redact);
-	OK(log_writer_put(&writer, '1', "one", 3, &err));
-	OK(log_writer_put(&writer, '2', "two", 3, &err));
+	OK(log_writer_put(&writer, '1', "one\n", 4, &err));
+	OK(log_writer_put(&writer, '2', "two\n", 4, &err));
 	OK(log_writer_put(&writer, '1', bytes, long_bytes, &err));
 	OK(log_writer_finish(&writer, ret, &err));
 	log_writer_done(&writer);
@@ -108,7 +108,7 @@ TEST(a_short_log_is_a_text)
 	buf_init(&buf, 1000);
 	OK(log_read(dir_fd, "rn_1", text, keep, &buf, &err));
 	got = buf_take_string(&buf);
-	CHECK_STR(got, "1one2two1zz");
+	CHECK_STR(got, "1one\n2two\n1zz");
 	free(got);
 	free(text);
 	buf_done(&buf);
