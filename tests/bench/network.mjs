@@ -7,7 +7,7 @@ import path from 'node:path';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 
-import { Daemon, descendants, until } from '../integration/lib.mjs';
+import { Daemon, descendants, sleep, until } from '../integration/lib.mjs';
 import { program, summary } from './measure.mjs';
 
 const ADDRESS = '93.184.216.34';
@@ -22,6 +22,7 @@ const LOOKED_AT = '/usr/bin/env';
 const OWN_FILE = '/workspace/netload'; // and outside a path as long
 const AT_ONCE = 4;
 const PASTA_TRIES = 3;
+const REST_MS = 6000; // after which nobody in an idle sandbox waits for a first command
 
 const numbers = (text) => text.trim().split('\n').map(Number);
 
@@ -97,9 +98,11 @@ async function measure(list, rounds) {
 
 /** Processes that one more sandbox brings, of `count`. */
 export async function processes(cloche, body, count) {
+	await sleep(REST_MS);
 	const before = descendants(cloche.child.pid).length;
 	const ids = [];
 	for (let i = 0; i < count; i += AT_ONCE) ids.push(...(await Promise.all(Array.from({ length: AT_ONCE }, () => cloche.create(body)))).map(({ id }) => id));
+	await sleep(REST_MS);
 	const each = (descendants(cloche.child.pid).length - before) / ids.length;
 	for (const id of ids) await cloche.get('DELETE', `/sandboxes/${id}?force=true`);
 	await until(() => descendants(cloche.child.pid).length <= before, 'they are gone', 120000);
