@@ -101,7 +101,7 @@ export async function processes(cloche, body, count) {
 	await sleep(REST_MS);
 	const before = descendants(cloche.child.pid).length;
 	const ids = [];
-	for (let i = 0; i < count; i += AT_ONCE) ids.push(...(await Promise.all(Array.from({ length: AT_ONCE }, () => cloche.create(body)))).map(({ id }) => id));
+	for (let i = 0; i < count; i += AT_ONCE) ids.push(...(await Promise.all(Array.from({ length: AT_ONCE }, () => cloche.get('POST', '/sandboxes', body)))).map(({ id }) => id));
 	await sleep(REST_MS);
 	const each = (descendants(cloche.child.pid).length - before) / ids.length;
 	for (const id of ids) await cloche.get('DELETE', `/sandboxes/${id}?force=true`);
