@@ -6,53 +6,18 @@
 
 enum { SOCK_TYPE = 15, SOCK_PACKED = 10 };
 
-/* A name of a table; the first column is 0 where a table has one key. */
-struct name {
+enum kind { KIND_FAMILY, KIND_NETLINK, KIND_PROTOCOL, KIND_OPTION };
+
+/* level: of options alone, else 0. */
+static const struct name {
+	enum kind kind;
 	uint32_t level, number;
 	const char *text;
-};
-
-static const struct name families[] = {
-#define FAMILY(number, text) {0, number, text},
-#define NETLINK(number, text)
-#define PROTOCOL(number, text)
-#define OPTION(level, number, text)
-#include "keeper/calls.def"
-#undef FAMILY
-#undef NETLINK
-#undef PROTOCOL
-#undef OPTION
-};
-
-static const struct name netlinks[] = {
-#define FAMILY(number, text)
-#define NETLINK(number, text) {0, number, text},
-#define PROTOCOL(number, text)
-#define OPTION(level, number, text)
-#include "keeper/calls.def"
-#undef FAMILY
-#undef NETLINK
-#undef PROTOCOL
-#undef OPTION
-};
-
-static const struct name protocols[] = {
-#define FAMILY(number, text)
-#define NETLINK(number, text)
-#define PROTOCOL(number, text) {0, number, text},
-#define OPTION(level, number, text)
-#include "keeper/calls.def"
-#undef FAMILY
-#undef NETLINK
-#undef PROTOCOL
-#undef OPTION
-};
-
-static const struct name options[] = {
-#define FAMILY(number, text)
-#define NETLINK(number, text)
-#define PROTOCOL(number, text)
-#define OPTION(level, number, text) {level, number, text},
+} names[] = {
+#define FAMILY(number, text)        {KIND_FAMILY, 0, number, text},
+#define NETLINK(number, text)       {KIND_NETLINK, 0, number, text},
+#define PROTOCOL(number, text)      {KIND_PROTOCOL, 0, number, text},
+#define OPTION(level, number, text) {KIND_OPTION, level, number, text},
 #include "keeper/calls.def"
 #undef FAMILY
 #undef NETLINK
@@ -62,30 +27,31 @@ static const struct name options[] = {
 
 /* The kernel takes 32 bits of each of these, and so did the filter. Numbers without a name are one
  * kind: there are many, and a program that tries them all has one thing in mind. */
-static const char *find(const struct name *names, size_t count, uint64_t level, uint64_t number)
+static const char *find(enum kind kind, uint64_t level, uint64_t number)
 {
-	for (size_t i = 0; i < count; i++) {
-		if (names[i].level == (uint32_t)level && names[i].number == (uint32_t)number)
-			return names[i].text;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const struct name *name = &names[i];
+		if (name->kind == kind && name->level == (uint32_t)level &&
+		    name->number == (uint32_t)number)
+			return name->text;
 	}
 	return "no name is known";
 }
-
-#define FIND(names, level, number) find(names, ARRAY_LEN(names), level, number)
 
 static void describe_socket(const uint64_t *args, char *out, size_t size)
 {
 	uint32_t family = (uint32_t)args[0], type = (uint32_t)args[1] & SOCK_TYPE;
 	if (family == AF_NETLINK)
 		(void)snprintf(out, size, "netlink sockets but for routes (%s)",
-		               FIND(netlinks, 0, args[2]));
+		               find(KIND_NETLINK, 0, args[2]));
 	else if (family != AF_INET && family != AF_INET6)
-		(void)snprintf(out, size, "sockets of this family (%s)", FIND(families, 0, family));
+		(void)snprintf(out, size, "sockets of this family (%s)",
+		               find(KIND_FAMILY, 0, family));
 	else if (type == SOCK_RAW || type == SOCK_PACKED)
 		(void)snprintf(out, size, "raw sockets");
 	else
 		(void)snprintf(out, size, "IP sockets but for TCP and UDP (%s)",
-		               FIND(protocols, 0, args[2]));
+		               find(KIND_PROTOCOL, 0, args[2]));
 }
 
 void calls_describe(uint64_t call, const uint64_t args[CALLS_ARGS], struct judgement *ret)
@@ -96,7 +62,7 @@ void calls_describe(uint64_t call, const uint64_t args[CALLS_ARGS], struct judge
 		describe_socket(args, what, sizeof(what));
 	else if (call == SYS_setsockopt) {
 		(void)snprintf(what, sizeof(what), "socket options of this kind (%s)",
-		               FIND(options, args[1], args[2]));
+		               find(KIND_OPTION, args[1], args[2]));
 		remedy = "leave the option out";
 	} else if (call == SYS_io_uring_setup) {
 		(void)snprintf(what, sizeof(what), "io_uring");

@@ -345,7 +345,8 @@ static void on_unreachable(struct flow *flow, const struct err *err)
 
 /* What waits in the buffers of both sockets is the kernel's memory, for which no sandbox has a
  * limit on our side. A few connections get as much as they make use of; where there are many, each
- * gets enough and no more: all together stay below half a gigabyte whoever reads slowly. */
+ * further one gets enough and no more: those stay below half a gigabyte together, whoever reads
+ * slowly. */
 static void bound_buffers(const struct flow *flow, int outside)
 {
 	enum { FEW_FLOWS = 32, BUFFER_BYTES = 64 * 1024 };
