@@ -87,7 +87,7 @@ static struct policy_verdict otherwise(const struct policy *policy, enum policy_
 		break;
 	}
 	if (policy->level == ENVIRONMENT_NONE)
-		reason = POLICY_LEVEL_NONE;
+		reason = reason == POLICY_ADDRESS ? POLICY_LEVEL_NONE_ADDRESS : POLICY_LEVEL_NONE;
 	return (struct policy_verdict){POLICY_DENY, reason, -1, false};
 }
 

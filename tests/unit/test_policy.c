@@ -451,6 +451,15 @@ TEST(denials_tell_what_to_do)
 	CHECK(strchr(text, '%') == NULL);
 	policy_remedy(&verdict, "example.org", text, 8);
 	CHECK_INT(strlen(text), 7);
+	/* An address is no name: what opens it is a range. */
+	struct addr addr;
+	CHECK(addr_parse("10.0.0.5", &addr));
+	verdict = policy_addr_verdict(&policy, &addr, 443);
+	policy_rule_text(&policy, &verdict, true, text, sizeof(text));
+	CHECK_STR(text, "this sandbox has no network");
+	policy_remedy(&verdict, "10.0.0.5/32", text, sizeof(text));
+	CHECK_HAS(text, "--allow-cidr 10.0.0.5/32");
+	CHECK(strstr(text, "--allow 10") == NULL);
 	policy_done(&policy);
 }
 
