@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "net/never.h"
+#include "os/nflog.h"
 
 enum {
 	ACCEPTS = 32, /* at a time */
@@ -167,6 +168,25 @@ static void on_datagram(struct loop_source *source, uint32_t events, void *ctx)
 	}
 }
 
+/* To many at once: refused where it was sent, whatever the policy says. */
+static void on_group(struct loop_source *source, uint32_t events, void *ctx)
+{
+	struct gateway *gateway = ctx;
+	for (int i = 0; i < DATAGRAMS; i++) {
+		struct transparent_end from, to;
+		struct judgement judgement = {0};
+		struct decision decision;
+		int r = nflog_next(source->fd, &from, &to);
+		if (r == -EBADMSG)
+			continue;
+		if (r < 0)
+			break;
+		judge_refuse(&judgement, JUDGE_GROUP, "");
+		gateway_fill(gateway, &judgement, DECISION_UDP, &from, &to, &decision);
+		(void)decision_make(&gateway->decisions, &decision, NULL, NULL);
+	}
+}
+
 static int watch_listeners(struct gateway *gateway)
 {
 	int r = 0;
@@ -195,6 +215,8 @@ int gateway_start(struct gateway *gateway, struct loop *loop, struct uplink *upl
 			r = loop_add(loop, &gateway->udp[i], uplink->udp[i], EPOLLIN, on_datagram,
 			             gateway);
 	}
+	if (r >= 0 && uplink->groups >= 0)
+		r = loop_add(loop, &gateway->groups, uplink->groups, EPOLLIN, on_group, gateway);
 	return r;
 }
 
@@ -206,6 +228,7 @@ void gateway_done(struct gateway *gateway)
 		loop_remove(&gateway->tcp[i]);
 		loop_remove(&gateway->udp[i]);
 	}
+	loop_remove(&gateway->groups);
 	loop_timer_stop(&gateway->accept_again);
 	loop_timer_stop(&gateway->rate);
 	flow_free_all(gateway);

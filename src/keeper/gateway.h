@@ -54,7 +54,7 @@ struct gateway {
 	size_t flow_count;
 	struct exchange *exchanges;
 	size_t exchange_count;
-	struct loop_source tcp[UPLINK_FAMILIES_], udp[UPLINK_FAMILIES_];
+	struct loop_source tcp[UPLINK_FAMILIES_], udp[UPLINK_FAMILIES_], groups;
 	struct loop_timer accept_again;
 	uint64_t sent, received, connections;
 	uint64_t rate_tokens, rate_us;

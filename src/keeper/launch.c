@@ -258,7 +258,7 @@ static int step_network(struct launch *launch, struct err *err)
 		return err_sys(err, -r, "make the socket of the API inside");
 	r = uplink_set_up(&launch->uplink);
 	/* Without it policies are refused by name, and nothing leaves. */
-	note(launch, "egress=%s", launch->uplink.is_up ? "tproxy" : "absent");
+	note(launch, "egress=%s", uplink_name(&launch->uplink));
 	return r < 0 ? err_sys(err, -r, "make the network namespace") : 0;
 }
 

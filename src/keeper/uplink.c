@@ -10,11 +10,12 @@
 #include "base/must.h"
 #include "os/anyip.h"
 #include "os/netlink.h"
+#include "os/nflog.h"
 #include "os/nft.h"
 #include "os/ns.h"
 
 /* PORT: where the listeners are bound. No program of a sandbox wants it for all its addresses. */
-enum { PORT = 1, BACKLOG = 512 };
+enum { PORT = 1, BACKLOG = 512, LOG_GROUP = 1 };
 
 static int empty_net = -1; /* of the zygote, inherited by fork */
 
@@ -28,7 +29,8 @@ static struct addr parse(const char *text)
 
 void uplink_init(struct uplink *uplink)
 {
-	*uplink = (struct uplink){.tcp = {-1, -1}, .udp = {-1, -1}, .raw = {-1, -1}, .denials = -1};
+	*uplink = (struct uplink){
+		.tcp = {-1, -1}, .udp = {-1, -1}, .raw = {-1, -1}, .groups = -1, .denials = -1};
 }
 
 static void close_sockets(struct uplink *uplink)
@@ -38,6 +40,7 @@ static void close_sockets(struct uplink *uplink)
 		fd_closep(&uplink->udp[i]);
 		fd_closep(&uplink->raw[i]);
 	}
+	fd_closep(&uplink->groups);
 	uplink->is_up = false;
 }
 
@@ -77,12 +80,15 @@ static int open_sockets(struct uplink *uplink, enum uplink_family family, const 
 static int build(struct uplink *uplink)
 {
 	const struct anyip own = {parse(UPLINK_OWN_V4), parse(UPLINK_OWN_V6)};
-	const struct nft_tproxy tproxies[] = {{own.v4, parse(UPLINK_GATEWAY_V4), PORT},
-	                                      {own.v6, parse(UPLINK_GATEWAY_V6), PORT}};
 	bool has_v6 = false;
 	int r = ns_unshare(CLONE_NEWNET);
 	if (r >= 0)
 		r = anyip_set_up(&own, &has_v6);
+	/* Without it they are refused all the same, and nobody hears of it. */
+	uplink->groups = r < 0 ? -1 : nflog_open(LOG_GROUP);
+	uint16_t log_group = uplink->groups < 0 ? 0 : LOG_GROUP;
+	const struct nft_tproxy tproxies[] = {{own.v4, parse(UPLINK_GATEWAY_V4), PORT, log_group},
+	                                      {own.v6, parse(UPLINK_GATEWAY_V6), PORT, log_group}};
 	size_t families = has_v6 ? UPLINK_FAMILIES_ : 1;
 	if (r >= 0)
 		r = nft_tproxy_load(tproxies, families);
@@ -101,6 +107,13 @@ int uplink_set_up(struct uplink *uplink)
 	close_sockets(uplink);
 	r = ns_unshare(CLONE_NEWNET);
 	return r < 0 ? r : netlink_loopback_up();
+}
+
+const char *uplink_name(const struct uplink *uplink)
+{
+	if (!uplink->is_up)
+		return "absent";
+	return uplink->groups < 0 ? "tproxy, groups untold" : "tproxy";
 }
 
 enum uplink_family uplink_family(const struct addr *addr)

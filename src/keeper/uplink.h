@@ -25,6 +25,7 @@ struct uplink {
 	int udp[UPLINK_FAMILIES_];
 	int denials;               /* see denials.h */
 	int raw[UPLINK_FAMILIES_]; /* to answer datagrams with any source */
+	int groups; /* tells of datagrams to groups, which were refused (os/nflog.h); -1: untold */
 };
 
 void uplink_init(struct uplink *uplink);
@@ -37,6 +38,8 @@ void uplink_warm(void);
 int uplink_set_up(struct uplink *uplink) NODISCARD;
 /* Leaves it for an empty one. The sockets stay where they were made. */
 int uplink_leave(void) NODISCARD;
+/* For the status of the sandbox: how it is done, and what is missing of it. */
+const char *uplink_name(const struct uplink *uplink);
 /* The other end's family. */
 enum uplink_family uplink_family(const struct addr *addr);
 /* The sandbox's own address: the source of whatever did not choose another. */

@@ -61,47 +61,16 @@ static void put_family(struct netlink_batch *batch, const struct addr *addr)
 	netlink_put(batch, RTA_PREFSRC, bytes, len);
 }
 
-/* Multicast and broadcast have no way to a socket of ours: the kernel would take them and drop
- * them. So it says at once that they are prohibited. */
-static const struct nowhere {
-	uint8_t family, bits, prefix[16];
-} nowhere[] = {
-	{AF_INET, 4, {224}},
-	{AF_INET, 32, {255, 255, 255, 255}},
-	{AF_INET6, 8, {0xff}},
-};
-
-static void put_nowhere(struct netlink_batch *batch, uint8_t family)
-{
-	for (size_t i = 0; i < ARRAY_LEN(nowhere); i++) {
-		struct rtmsg route = {
-			.rtm_family = family,
-			.rtm_dst_len = nowhere[i].bits,
-			.rtm_table = RT_TABLE_LOCAL,
-			.rtm_protocol = RTPROT_STATIC,
-			.rtm_scope = RT_SCOPE_UNIVERSE,
-			.rtm_type = RTN_PROHIBIT,
-		};
-		if (nowhere[i].family != family)
-			continue;
-		netlink_begin(batch, RTM_NEWROUTE, NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, &route,
-		              sizeof(route));
-		netlink_put(batch, RTA_DST, nowhere[i].prefix, family == AF_INET ? 4 : 16);
-	}
-}
-
 int anyip_set_up(const struct anyip *anyip, bool *ret_has_v6)
 {
 	struct netlink_batch batch = {0};
 	put_up(&batch);
 	put_family(&batch, &anyip->v4);
-	put_nowhere(&batch, AF_INET);
 	int r = netlink_send(&batch, NETLINK_ROUTE);
 	if (r < 0)
 		return r;
 	batch = (struct netlink_batch){0};
 	put_family(&batch, &anyip->v6);
-	put_nowhere(&batch, AF_INET6);
 	r = netlink_send(&batch, NETLINK_ROUTE);
 	*ret_has_v6 = r >= 0;
 	/* No IPv6 in the kernel, or switched off for new namespaces: then nothing leaves by it. */

@@ -1,8 +1,7 @@
 /*
  * A network namespace in which every address is a local one (AnyIP): `lo` is up, has one address
- * of each family beside 127.0.0.1 and ::1, and everything is routed to it, but for multicast and
- * broadcast, which are prohibited. Together with os/nft.h any connection to anywhere arrives at a
- * socket of our own. -errno.
+ * of each family beside 127.0.0.1 and ::1, and everything is routed to it. Together with os/nft.h
+ * any connection to anywhere arrives at a socket of our own. -errno.
  */
 #pragma once
 

@@ -106,14 +106,11 @@ static int read_answers(const uint8_t *bytes, size_t left, uint32_t *count)
 	return 0;
 }
 
-int netlink_send(const struct netlink_batch *batch, int protocol)
+int netlink_say(int fd, const struct netlink_batch *batch)
 {
 	uint8_t answer[ANSWER_BYTES];
 	if (batch->overflow)
 		return -ENOBUFS;
-	auto_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
-	if (fd < 0)
-		return -errno;
 	/* An unconnected netlink socket sends to the kernel, and the kernel answers before send
 	 * returns, so nothing here ever waits. */
 	if (send(fd, batch->bytes, batch->len, 0) < 0)
@@ -128,6 +125,12 @@ int netlink_send(const struct netlink_batch *batch, int protocol)
 			return r == -EAGAIN ? -EBADMSG : r;
 	}
 	return 0;
+}
+
+int netlink_send(const struct netlink_batch *batch, int protocol)
+{
+	auto_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+	return fd < 0 ? -errno : netlink_say(fd, batch);
 }
 
 int netlink_loopback_up(void)

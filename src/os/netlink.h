@@ -27,7 +27,9 @@ void netlink_put_be32(struct netlink_batch *batch, uint16_t attribute, uint32_t 
 /* Opens an attribute that holds others; netlink_unnest closes it. */
 size_t netlink_nest(struct netlink_batch *batch, uint16_t attribute);
 void netlink_unnest(struct netlink_batch *batch, size_t nest);
-/* One send to the kernel on a socket of this protocol. The first error any message met. */
+/* One send to the kernel on this netlink socket. The first error any message met. */
+int netlink_say(int fd, const struct netlink_batch *batch) NODISCARD;
+/* The same on a new socket of this protocol. */
 int netlink_send(const struct netlink_batch *batch, int protocol) NODISCARD;
 
 /* Brings lo up in this network namespace. */

@@ -1,5 +1,6 @@
 /*
- * One table a family with one chain, at prerouting, where packets that lo sent to itself come by:
+ * One table a family. Its first chain is at prerouting, where packets that lo sent to itself come
+ * by:
  *
  *	daddr is loopback           accept     the sandbox's own processes among each other
  *	daddr is own                accept     the same, and our answers
@@ -9,6 +10,13 @@
  *
  * The mark comes before tproxy, so no answer of ours comes back to us; nothing inside may set one.
  * A made-up source is judged like anything else: dropped here, it would look like a dead host.
+ *
+ * The second is where packets leave their socket. Multicast and broadcast have no way to a socket
+ *of ours, because the kernel takes them for members alone; so they are told and dropped there,
+ *where whoever sends them gets an error:
+ *
+ *	UDP to such a group         log to us, drop
+ *	everything else             accept     by the chain's policy
  */
 #include "os/nft.h"
 
@@ -18,14 +26,16 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "os/netlink.h"
 #include "os/transparent.h"
 
-#define TABLE "cloche"
-#define CHAIN "in"
+#define TABLE     "cloche"
+#define CHAIN     "in"
+#define CHAIN_OUT "out"
 
 enum { V4_AT = 12, PRIORITY = -150 /* as mangle: where tproxy belongs */ };
 
@@ -45,6 +55,16 @@ static const struct family families[] = {
          {[15] = 1},
          {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
           0xff}},
+};
+
+/* What is no address of anybody's, in the form of struct family's masks. */
+static const struct group {
+	uint8_t number;
+	uint8_t prefix[16], mask[16];
+} groups[] = {
+	{NFPROTO_IPV4, {224}, {0xf0}},
+	{NFPROTO_IPV4, {255, 255, 255, 255}, {255, 255, 255, 255}},
+	{NFPROTO_IPV6, {0xff}, {0xff}},
 };
 
 static void begin(struct netlink_batch *batch, const struct family *family, uint16_t message,
@@ -143,12 +163,18 @@ static void verdict(struct netlink_batch *batch, uint32_t code)
 
 /* --- rules --- */
 
-static size_t begin_rule(struct netlink_batch *batch, const struct family *family, uint16_t flags)
+static size_t begin_rule_in(struct netlink_batch *batch, const struct family *family,
+                            const char *chain, uint16_t flags)
 {
 	begin(batch, family, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags);
 	netlink_put_str(batch, NFTA_RULE_TABLE, TABLE);
-	netlink_put_str(batch, NFTA_RULE_CHAIN, CHAIN);
+	netlink_put_str(batch, NFTA_RULE_CHAIN, chain);
 	return netlink_nest(batch, NFTA_RULE_EXPRESSIONS);
+}
+
+static size_t begin_rule(struct netlink_batch *batch, const struct family *family, uint16_t flags)
+{
+	return begin_rule_in(batch, family, CHAIN, flags);
 }
 
 static const uint8_t *bytes_of(const struct family *family, const struct addr *addr)
@@ -176,14 +202,19 @@ static void put_own(struct netlink_batch *batch, const struct family *family,
 	netlink_unnest(batch, rule);
 }
 
+static void load_meta(struct netlink_batch *batch, uint32_t key)
+{
+	struct open_expression open = expression(batch, "meta");
+	netlink_put_be32(batch, NFTA_META_DREG, NFT_REG_1);
+	netlink_put_be32(batch, NFTA_META_KEY, key);
+	close_expression(batch, open);
+}
+
 static void put_mark(struct netlink_batch *batch, const struct family *family)
 {
 	const uint32_t mark = TRANSPARENT_MARK;
 	size_t rule = begin_rule(batch, family, 0);
-	struct open_expression open = expression(batch, "meta");
-	netlink_put_be32(batch, NFTA_META_DREG, NFT_REG_1);
-	netlink_put_be32(batch, NFTA_META_KEY, NFT_META_MARK);
-	close_expression(batch, open);
+	load_meta(batch, NFT_META_MARK);
 	compare(batch, NFT_CMP_EQ, (const uint8_t *)&mark, sizeof(mark));
 	verdict(batch, NF_ACCEPT);
 	netlink_unnest(batch, rule);
@@ -205,19 +236,55 @@ static void put_tproxy(struct netlink_batch *batch, const struct family *family,
 	netlink_unnest(batch, rule);
 }
 
-static void put_chain(struct netlink_batch *batch, const struct family *family)
+static void put_group(struct netlink_batch *batch, const struct family *family,
+                      const struct group *group, uint16_t log_group)
+{
+	static const uint8_t udp = IPPROTO_UDP;
+	uint16_t to = htons(log_group);
+	size_t rule = begin_rule_in(batch, family, CHAIN_OUT, 0);
+	load_address(batch, family, family->destination_at);
+	mask(batch, family, group->mask);
+	compare(batch, NFT_CMP_EQ, group->prefix, family->len);
+	load_meta(batch, NFT_META_L4PROTO);
+	compare(batch, NFT_CMP_EQ, &udp, sizeof(udp));
+	if (log_group != 0) {
+		struct open_expression open = expression(batch, "log");
+		netlink_put(batch, NFTA_LOG_GROUP, &to, sizeof(to));
+		close_expression(batch, open);
+	}
+	verdict(batch, NF_DROP);
+	netlink_unnest(batch, rule);
+}
+
+static void put_chain(struct netlink_batch *batch, const struct family *family, const char *name,
+                      uint32_t where, uint32_t policy)
+{
+	begin(batch, family, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
+	netlink_put_str(batch, NFTA_CHAIN_TABLE, TABLE);
+	netlink_put_str(batch, NFTA_CHAIN_NAME, name);
+	size_t hook = netlink_nest(batch, NFTA_CHAIN_HOOK);
+	netlink_put_be32(batch, NFTA_HOOK_HOOKNUM, where);
+	netlink_put_be32(batch, NFTA_HOOK_PRIORITY, (uint32_t)PRIORITY);
+	netlink_unnest(batch, hook);
+	netlink_put_be32(batch, NFTA_CHAIN_POLICY, policy);
+	netlink_put_str(batch, NFTA_CHAIN_TYPE, "filter");
+}
+
+static void put_table(struct netlink_batch *batch, const struct family *family,
+                      const struct nft_tproxy *tproxy)
 {
 	begin(batch, family, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL);
 	netlink_put_str(batch, NFTA_TABLE_NAME, TABLE);
-	begin(batch, family, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
-	netlink_put_str(batch, NFTA_CHAIN_TABLE, TABLE);
-	netlink_put_str(batch, NFTA_CHAIN_NAME, CHAIN);
-	size_t hook = netlink_nest(batch, NFTA_CHAIN_HOOK);
-	netlink_put_be32(batch, NFTA_HOOK_HOOKNUM, NF_INET_PRE_ROUTING);
-	netlink_put_be32(batch, NFTA_HOOK_PRIORITY, (uint32_t)PRIORITY);
-	netlink_unnest(batch, hook);
-	netlink_put_be32(batch, NFTA_CHAIN_POLICY, NF_DROP);
-	netlink_put_str(batch, NFTA_CHAIN_TYPE, "filter");
+	put_chain(batch, family, CHAIN, NF_INET_PRE_ROUTING, NF_DROP);
+	put_chain(batch, family, CHAIN_OUT, NF_INET_LOCAL_OUT, NF_ACCEPT);
+	put_loopback(batch, family);
+	put_own(batch, family, &tproxy->own);
+	put_mark(batch, family);
+	put_tproxy(batch, family, tproxy);
+	for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
+		if (groups[i].number == family->number)
+			put_group(batch, family, &groups[i], tproxy->log_group);
+	}
 }
 
 int nft_tproxy_load(const struct nft_tproxy *tproxies, size_t count)
@@ -225,12 +292,7 @@ int nft_tproxy_load(const struct nft_tproxy *tproxies, size_t count)
 	struct netlink_batch batch = {0};
 	bound(&batch, NFNL_MSG_BATCH_BEGIN);
 	for (size_t i = 0; i < count; i++) {
-		const struct family *family = &families[addr_is_v4(&tproxies[i].own) ? 0 : 1];
-		put_chain(&batch, family);
-		put_loopback(&batch, family);
-		put_own(&batch, family, &tproxies[i].own);
-		put_mark(&batch, family);
-		put_tproxy(&batch, family, &tproxies[i]);
+		put_table(&batch, &families[addr_is_v4(&tproxies[i].own) ? 0 : 1], &tproxies[i]);
 	}
 	bound(&batch, NFNL_MSG_BATCH_END);
 	return netlink_send(&batch, NETLINK_NETFILTER);

@@ -129,7 +129,7 @@ static struct verdict datagrams(void)
 {
 	static const unsigned ports[] = {9999, 443, 123, 5353, 5355, 4500, 853, 8853, 51820};
 	const char *const addresses[] = {probe_arg("address"), probe_arg("other"),
-	                                 probe_arg("other6"), "224.0.0.251", "255.255.255.255"};
+	                                 probe_arg("other6")};
 	for (size_t a = 0; a < ATTEMPT_COUNT(addresses); a++) {
 		for (size_t i = 0; i < ATTEMPT_COUNT(ports); i++) {
 			struct verdict verdict = datagram(addresses[a], ports[i]);
@@ -170,6 +170,136 @@ static struct verdict many_messages(void)
 	if (sendmmsg(fd, messages, ATTEMPT_COUNT(messages), 0) < 0)
 		return held(errno, "refused");
 	return unanswered(fd, SOCK_DGRAM);
+}
+
+/* --- X02: groups, everybody, and links --- */
+
+/* With the loopback interface as its link, where the address needs one. */
+static struct place on_link(const char *address, unsigned port, unsigned link)
+{
+	struct place place = at(address, port);
+	if (place.any.sa_family == AF_INET6)
+		place.v6.sin6_scope_id = link;
+	return place;
+}
+
+/* Sent as it is, from an address of its own, and on a connected socket: an error of the call. */
+static struct verdict group_datagram(const struct place *to, const char *from)
+{
+	int fd = open_to(to, SOCK_DGRAM), on = 1;
+	struct place source = at(from, 0);
+	setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on));
+	struct verdict verdict = REFUSED(sendto(fd, "x", 1, 0, &to->any, to->len), EPERM);
+	if (verdict.held && connect(fd, &to->any, to->len) == 0)
+		verdict = REFUSED(send(fd, "x", 1, 0), EPERM);
+	close(fd);
+	fd = open_to(to, SOCK_DGRAM);
+	setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on));
+	if (verdict.held && bind(fd, &source.any, source.len) == 0)
+		verdict = REFUSED(sendto(fd, "x", 1, 0, &to->any, to->len), EPERM);
+	close(fd);
+	return verdict;
+}
+
+static struct verdict multicast(void)
+{
+	const struct {
+		struct place to;
+		const char *from;
+	} all[] = {
+		{at("224.0.0.251", 5353), "192.0.0.2"},
+		{at("224.0.0.252", 5355), "127.0.0.1"},
+		{at("239.255.255.250", 1900), "192.0.0.2"},
+		{on_link("ff02::fb", 5353, 1), "fd00:c10c:e::2"},
+		{on_link("ff05::2", 9999, 0), "::1"},
+		{on_link("ff0e::1", 53, 0), "fd00:c10c:e::2"},
+	};
+	for (size_t i = 0; i < ATTEMPT_COUNT(all); i++) {
+		struct verdict verdict = group_datagram(&all[i].to, all[i].from);
+		if (!verdict.held)
+			return broken("%zu: %s", i + 1, verdict.detail);
+	}
+	return held(EPERM, "refused at once");
+}
+
+static struct verdict broadcast(void)
+{
+	struct place to = at("255.255.255.255", 67);
+	return group_datagram(&to, "192.0.0.2");
+}
+
+/* What no kernel takes, wherever it runs: the call fails before there is a packet. */
+static struct verdict impossible_groups(void)
+{
+	const struct place streams[] = {at("224.0.0.1", 80), at("255.255.255.255", 80),
+	                                on_link("ff02::1", 80, 1)};
+	for (size_t i = 0; i < ATTEMPT_COUNT(streams); i++) {
+		int fd = open_to(&streams[i], SOCK_STREAM);
+		struct verdict verdict =
+			REFUSED(connect(fd, &streams[i].any, streams[i].len), ENETUNREACH);
+		close(fd);
+		if (!verdict.held)
+			return broken("stream %zu: %s", i + 1, verdict.detail);
+	}
+	struct place all = at("255.255.255.255", 9999); /* without SO_BROADCAST */
+	return REFUSED(sendto(open_to(&all, SOCK_DGRAM), "x", 1, 0, &all.any, all.len), EACCES);
+}
+
+/* The link named beside a datagram (IP_PKTINFO). */
+static struct verdict beside_a_datagram(void)
+{
+	struct place to = at(probe_arg("other"), 9999);
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct in6_pktinfo))] = {0};
+	struct iovec part = {.iov_base = "x", .iov_len = 1};
+	bool is_v4 = to.any.sa_family == AF_INET;
+	struct in_pktinfo info = {.ipi_ifindex = 9};
+	struct in6_pktinfo info6 = {.ipi6_ifindex = 9};
+	struct msghdr msg = {.msg_name = &to.any,
+	                     .msg_namelen = to.len,
+	                     .msg_iov = &part,
+	                     .msg_iovlen = 1,
+	                     .msg_control = control,
+	                     .msg_controllen =
+	                             is_v4 ? CMSG_SPACE(sizeof(info)) : CMSG_SPACE(sizeof(info6))};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+	head->cmsg_level = is_v4 ? IPPROTO_IP : IPPROTO_IPV6;
+	head->cmsg_type = is_v4 ? IP_PKTINFO : IPV6_PKTINFO;
+	head->cmsg_len = is_v4 ? CMSG_LEN(sizeof(info)) : CMSG_LEN(sizeof(info6));
+	if (is_v4)
+		memcpy(CMSG_DATA(head), &info, sizeof(info));
+	else
+		memcpy(CMSG_DATA(head), &info6, sizeof(info6));
+	return REFUSED(sendmsg(open_to(&to, SOCK_DGRAM), &msg, 0), ENODEV, ENETUNREACH);
+}
+
+/* A link there is none of: in the address, or beside the datagram. */
+static struct verdict missing_links(void)
+{
+	static const int types[] = {SOCK_STREAM, SOCK_DGRAM};
+	static const unsigned links[] = {0, 2, 9, 0x7fffffff};
+	for (size_t i = 0; i < ATTEMPT_COUNT(types) * ATTEMPT_COUNT(links); i++) {
+		struct place to = on_link("fe80::1", 80, links[i / 2]);
+		int fd = open_to(&to, types[i % 2]);
+		if (links[i / 2] == 0 && types[i % 2] == SOCK_DGRAM)
+			continue; /* it goes to the only one there is */
+		struct verdict verdict = REFUSED(connect(fd, &to.any, to.len), EINVAL, ENODEV,
+		                                 ENETUNREACH, EHOSTUNREACH);
+		close(fd);
+		if (!verdict.held)
+			return broken("link %u: %s", links[i / 2], verdict.detail);
+	}
+	return beside_a_datagram();
+}
+
+/* The only link there is leads to the gateway, as everything does. */
+static struct verdict only_link(void)
+{
+	struct place to = on_link("fe80::1", 80, 1);
+	int fd = open_to(&to, SOCK_STREAM);
+	if (connect(fd, &to.any, to.len) < 0)
+		return broken("it is not told: %s", strerror(errno));
+	bool is_sent = send(fd, GET, sizeof(GET) - 1, MSG_NOSIGNAL) >= 0;
+	return is_sent ? unanswered(fd, SOCK_STREAM) : held(errno, "refused");
 }
 
 static struct verdict ring(void)
@@ -515,6 +645,11 @@ static const struct attempt attempts[] = {
 	{"X01", "unlisted addresses", unlisted_addresses, 0, NULL},
 	{"X01", "unlisted ports", every_port, 0, NULL},
 	{"X02", "special addresses", special_addresses, 0, NULL},
+	{"X02", "multicast", multicast, 0, NULL},
+	{"X02", "broadcast", broadcast, 0, NULL},
+	{"X02", "groups no kernel sends to", impossible_groups, 0, NULL},
+	{"X02", "links that are not there", missing_links, 0, NULL},
+	{"X02", "the only link", only_link, 0, NULL},
 	{"X03", "TCP fast open", fast_open, 0, NULL},
 	{"X03", "datagrams", datagrams, 0, NULL},
 	{"X03", "a refused datagram says so", datagram_error, 0, NULL},

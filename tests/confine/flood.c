@@ -337,9 +337,29 @@ static struct verdict one_option(int family, int level, int option, const void *
 	               ENODEV, EINVAL);
 }
 
+/* By name or number, one that is there or not. */
 static struct verdict bound_to_device(void)
 {
-	return one_option(AF_INET, SOL_SOCKET, SO_BINDTODEVICE, "eth0", 5);
+	static const char *const names[] = {"eth0", "lo"};
+	static const uint32_t numbers[] = {9, 1};
+	for (size_t i = 0; i < ATTEMPT_COUNT(names); i++) {
+		uint32_t number = numbers[i], wire = htonl(numbers[i]);
+		const struct verdict verdicts[] = {
+			one_option(AF_INET, SOL_SOCKET, SO_BINDTODEVICE, names[i],
+		                   (socklen_t)strlen(names[i]) + 1),
+			one_option(AF_INET, SOL_SOCKET, 62 /* SO_BINDTOIFINDEX */, &number,
+		                   sizeof(number)),
+			one_option(AF_INET, IPPROTO_IP, 50 /* IP_UNICAST_IF */, &wire,
+		                   sizeof(wire)),
+			one_option(AF_INET6, IPPROTO_IPV6, 76 /* IPV6_UNICAST_IF */, &wire,
+		                   sizeof(wire)),
+		};
+		for (size_t k = 0; k < ATTEMPT_COUNT(verdicts); k++) {
+			if (!verdicts[k].held || verdicts[k].err != EPERM)
+				return broken("%s, %zu: %s", names[i], k + 1, verdicts[k].detail);
+		}
+	}
+	return held(EPERM, "refused");
 }
 
 static struct verdict routing_header(void)

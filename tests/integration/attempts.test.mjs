@@ -15,6 +15,7 @@ const B6 = '2606:2800:220:1::35';
 
 const tcp = (address, port, more) => ({ proto: 'tcp', address, port, ...more });
 const udp = (address, port) => ({ proto: 'udp', address, port, rule: 'UDP leaves only under the level full' });
+const group = (address, port) => ({ proto: 'udp', address, port, rule: 'multicast and broadcast do not leave a sandbox' });
 const socket = (what) => ({ proto: 'socket', address: undefined, host: undefined, program: 'probe', rule: `a sandbox has no ${what}` });
 const option = (name) => socket(`socket options of this kind (${name})`);
 const dns = (host, more) => ({ proto: 'dns', host, ...more });
@@ -23,7 +24,8 @@ const BUSY = 'the sandbox has too many connections';
 const NAMED = /the client named other\.test, which did not lead to this address/;
 
 // Why nothing is told.
-const CALL = 'the kernel knows no such device, or the address is taken: there is nothing to decide about';
+const CALL = 'the address is taken: there is nothing to decide about';
+const NO_PACKET = 'the kernel refuses the call for an address in the memory of the caller before there is a packet: docs/threat-model.md, P2';
 const EMPTY = 'answered by the gateway with nothing, or with an error: nothing was decided';
 const OWN = 'it is the loopback interface of the sandbox itself';
 const WORKS = 'it is allowed';
@@ -36,6 +38,11 @@ const TABLE = {
 		'unlisted ports': each([1, 21, 25, 110, 143, 445, 853, 993, 3128, 3306, 5432, 6379, 8080, 8443, 9999, 65535], (port) => tcp(B, port)),
 		'special addresses': each(['169.254.169.254', 'fd00:ec2::254', '10.0.0.5', '172.16.0.1', '192.168.0.1', '100.64.0.1', '100.100.100.200', '240.0.0.1', '198.18.0.1', '192.0.2.1', '64:ff9b::a9fe:a9fe', '2002:a9fe:a9fe::1'], (one) =>
 			tcp(one, 80, { rule: /are never reached/ })),
+		multicast: each([['224.0.0.251', 5353], ['224.0.0.252', 5355], ['239.255.255.250', 1900], ['ff02::fb', 5353], ['ff05::2', 9999], ['ff0e::1', 53]], ([address, port]) => group(address, port)),
+		broadcast: [group('255.255.255.255', 67)],
+		'groups no kernel sends to': NO_PACKET,
+		'links that are not there': NO_PACKET,
+		'the only link': [tcp('fe80::1', 80, { rule: /are never reached/ })],
 		'TCP fast open': [tcp(B, 80)],
 		datagrams: [A, B, B6].flatMap((one) => each([9999, 443, 123, 5353, 5355, 4500, 853, 8853, 51820], (port) => udp(one, port))),
 		'a refused datagram says so': [udp(B, 9999)],
@@ -62,7 +69,7 @@ const TABLE = {
 	},
 	flood: {
 		'numbers as names': [...each(['1572395043', '0x5db8d823', '0135.0270.0330.043', '93.184.216.35', '93.12114979', '127.1'], (one) => dns(one)), tcp(B, 80)],
-		'bound to a device': CALL,
+		'bound to a device': each(['SO_BINDTODEVICE', 'SO_BINDTOIFINDEX', 'IP_UNICAST_IF', 'IPV6_UNICAST_IF'], option),
 		'on the only device': [tcp(B, 80)],
 		'odd datagrams': [udp(B, 443)],
 		'a datagram elsewhere': [udp(B, 9999)],
@@ -211,6 +218,28 @@ describe('every attempt, and what is told of it', { skip: isRoot ? false : 'need
 			const told = (await refusals(since, 0)).filter((one) => one.data.proto === 'socket').map((one) => one.data.rule);
 			return wanted.every((one) => told.includes(`a sandbox has no ${one}`));
 		}, 'each is an event');
+	});
+
+	test('multicast, broadcast and devices have their lines inside, and groups are never allowed', async () => {
+		const open = (await cloche.create({ network: 'full', allowCidrs: ['224.0.0.0/4', '255.255.255.255/32'] })).id;
+		await cloche.ok(['sandbox', 'cp', probeBin(), `${open}:/workspace/probe`]);
+		await cloche.exec(open, 'chmod 755 /workspace/probe');
+		const attempt = `for only in multicast broadcast; do /workspace/probe egress ${ARGS.join(' ')} only=$only || exit 1; done; /workspace/probe flood ${ARGS.join(' ')} "only=bound to a device"`;
+		for (const box of [id, open]) {
+			const result = await cloche.exec(box, attempt);
+			assert.equal(result.exitCode, 0, result.stdout + result.stderr);
+			const wanted = [
+				...['udp 224.0.0.251:5353 (224.0.0.251)', 'udp ff02::fb:5353 (ff02::fb)', 'udp 255.255.255.255:67 (255.255.255.255)'].map((one) => ` deny ${one}: multicast and broadcast do not leave a sandbox; send to the one host that is meant`),
+				...['SO_BINDTODEVICE', 'IPV6_UNICAST_IF'].map((one) => `: a sandbox has no socket options of this kind (${one}); leave the option out`),
+			];
+			// a program that is still there when it is looked for is named
+			await until(async () => {
+				const { stdout } = await cloche.exec(box, 'cat /run/cloche/denials');
+				return wanted.every((one) => stdout.replaceAll(/\) by probe\[\d+\]/g, ')').includes(one));
+			}, 'each has its line');
+		}
+		assert.deepEqual(net.left().filter((row) => /^udp/.test(row)), [], 'nothing left');
+		await cloche.get('DELETE', `/sandboxes/${open}?force=1`);
 	});
 
 	test('each refusal has a line inside that says what to do', async () => {

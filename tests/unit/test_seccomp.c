@@ -66,7 +66,7 @@ static int inside(struct call call)
 
 TEST(filters_are_short)
 {
-	CHECK(seccomp_length(SECCOMP_WORKLOAD) <= 224);
+	CHECK(seccomp_length(SECCOMP_WORKLOAD) <= 240);
 	CHECK_INT(seccomp_length(SECCOMP_WORKLOAD), seccomp_length(SECCOMP_QUIET));
 	CHECK(seccomp_length(SECCOMP_KEEPER) <= 160);
 	CHECK(seccomp_length(SECCOMP_WORKER) <= 160);
@@ -430,6 +430,10 @@ TEST(ways_around_the_network_are_told_and_refused)
 		{SYS_socket, {AF_INET, SOCK_SEQPACKET, 132}},
 		{SYS_socketpair, {AF_TIPC, SOCK_STREAM}},
 		{SYS_setsockopt, {-1, SOL_SOCKET, SO_MARK}},
+		{SYS_setsockopt, {-1, SOL_SOCKET, SO_BINDTODEVICE}},
+		{SYS_setsockopt, {-1, SOL_SOCKET, 62 /* BINDTOIFINDEX */}},
+		{SYS_setsockopt, {-1, 0 /* IP */, 50 /* UNICAST_IF */}},
+		{SYS_setsockopt, {-1, 41 /* IPv6 */, 76 /* UNICAST_IF */}},
 		{SYS_setsockopt, {-1, 0 /* IP */, 19 /* TRANSPARENT */}},
 		{SYS_setsockopt, {-1, 0 /* IP */, 4 /* OPTIONS */}},
 		{SYS_setsockopt, {-1, 41 /* IPv6 */, 75 /* TRANSPARENT */}},

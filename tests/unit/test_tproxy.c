@@ -9,6 +9,7 @@
 
 #include "harness/test.h"
 #include "os/anyip.h"
+#include "os/nflog.h"
 #include "os/nft.h"
 #include "os/transparent.h"
 #include "own_ns.h"
@@ -31,6 +32,8 @@ struct fixture {
 	bool has_v6;
 	struct nft_tproxy tproxies[2];
 	int tcp[2], udp[2], raw[2];
+	uint16_t log_group; /* 0: nobody is told of groups */
+	int groups;
 };
 
 static bool set_up(struct fixture *f)
@@ -39,8 +42,10 @@ static bool set_up(struct fixture *f)
 		return false;
 	struct anyip anyip = {parse("192.0.0.2"), parse("fd00:c10c::2")};
 	CHECK_INT(anyip_set_up(&anyip, &f->has_v6), 0);
-	f->tproxies[0] = (struct nft_tproxy){anyip.v4, parse("192.0.0.1"), PORT};
-	f->tproxies[1] = (struct nft_tproxy){anyip.v6, parse("fd00:c10c::1"), PORT};
+	f->groups = f->log_group ? nflog_open(f->log_group) : -1;
+	CHECK(f->log_group == 0 || f->groups >= 0);
+	f->tproxies[0] = (struct nft_tproxy){anyip.v4, parse("192.0.0.1"), PORT, f->log_group};
+	f->tproxies[1] = (struct nft_tproxy){anyip.v6, parse("fd00:c10c::1"), PORT, f->log_group};
 	CHECK_INT(nft_tproxy_load(f->tproxies, f->has_v6 ? 2 : 1), 0);
 	for (int i = 0; i < (f->has_v6 ? 2 : 1); i++) {
 		struct transparent_end at = {f->tproxies[i].gateway, PORT};
@@ -59,6 +64,8 @@ static void tear_down(struct fixture *f)
 		close(f->udp[i]);
 		close(f->raw[i]);
 	}
+	if (f->groups >= 0)
+		close(f->groups);
 }
 
 /* A socket whose calls give up instead of hanging, bound to `from` unless that is NULL. */
@@ -265,21 +272,77 @@ TEST(a_made_up_source_is_seen_and_answered)
 	tear_down(&f);
 }
 
-TEST(multicast_and_broadcast_are_prohibited_at_once)
+/* One datagram to many: an error at once, and both ends of it are told. */
+static void check_group(struct fixture *f, int family, const char *to, unsigned link)
 {
-	struct fixture f = {0};
-	static const char *const many[] = {"224.0.0.251", "239.1.2.3", "255.255.255.255",
-	                                   "ff02::fb", "ff0e::1"};
+	struct addr addr = parse(to);
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(5353)};
+	struct sockaddr_in6 v6 = {
+		.sin6_family = AF_INET6, .sin6_port = htons(5353), .sin6_scope_id = link};
+	struct transparent_end from, where;
+	int fd = client(to, SOCK_DGRAM, NULL), on = 1;
+	memcpy(&v4.sin_addr, addr.bytes + 12, 4);
+	memcpy(&v6.sin6_addr, addr.bytes, 16);
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)) == 0);
+	ssize_t n = family ? sendto(fd, "ask", 3, 0, (struct sockaddr *)&v6, sizeof(v6))
+	                   : sendto(fd, "ask", 3, 0, (struct sockaddr *)&v4, sizeof(v4));
+	CHECK(n < 0);
+	CHECK_INT(errno, EPERM);
+	CHECK_INT(nflog_next(f->groups, &from, &where), 0);
+	check_end(&from, family ? "fd00:c10c::2" : "192.0.0.2", 0);
+	CHECK(from.port != 0);
+	check_end(&where, to, 5353);
+	CHECK_INT(nflog_next(f->groups, &from, &where), -EAGAIN);
+	close(fd);
+}
+
+TEST(multicast_and_broadcast_are_refused_at_once_and_told)
+{
+	struct fixture f = {.log_group = 1};
 	if (!set_up(&f))
 		SKIP("no network namespace");
-	for (size_t i = 0; i < (f.has_v6 ? ARRAY_LEN(many) : 3); i++) {
-		int fd = client(many[i], SOCK_DGRAM, NULL), on = 1;
-		CHECK(setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)) == 0);
-		int r = reach(fd, many[i], 5353);
-		/* one of the link needs to be told which */
-		CHECK(r == -EACCES || (r == -EINVAL && strncmp(many[i], "ff02", 4) == 0));
-		close(fd);
+	check_group(&f, 0, "224.0.0.251", 0);
+	check_group(&f, 0, "239.1.2.3", 0);
+	check_group(&f, 0, "255.255.255.255", 0);
+	if (f.has_v6) {
+		check_group(&f, 1, "ff02::fb", 1);
+		check_group(&f, 1, "ff0e::1", 0);
 	}
+	tear_down(&f);
+}
+
+TEST(without_a_log_they_are_refused_all_the_same)
+{
+	struct fixture f = {0};
+	if (!set_up(&f))
+		SKIP("no network namespace");
+	int fd = client("224.0.0.251", SOCK_DGRAM, NULL);
+	CHECK_INT(reach(fd, "224.0.0.251", 5353), 0);
+	CHECK(send(fd, "ask", 3, 0) < 0);
+	CHECK_INT(errno, EPERM);
+	close(fd);
+	tear_down(&f);
+}
+
+/* More than its socket holds are lost, and it is told of later ones. */
+TEST(a_flood_of_them_does_not_stop_the_telling)
+{
+	struct fixture f = {.log_group = 1};
+	struct transparent_end from, where;
+	unsigned told = 0;
+	int r;
+	if (!set_up(&f))
+		SKIP("no network namespace");
+	int fd = client("224.0.0.251", SOCK_DGRAM, NULL);
+	CHECK_INT(reach(fd, "224.0.0.251", 5353), 0);
+	for (int i = 0; i < 5000; i++)
+		CHECK(send(fd, "ask", 3, 0) < 0);
+	while ((r = nflog_next(f.groups, &from, &where)) != -EAGAIN)
+		told += r == 0;
+	CHECK(told > 0 && told < 5000);
+	CHECK(send(fd, "ask", 3, 0) < 0);
+	CHECK_INT(nflog_next(f.groups, &from, &where), 0);
+	close(fd);
 	tear_down(&f);
 }
 
