@@ -18,9 +18,9 @@
 enum { ATTEMPT_SECONDS = 60 };
 
 static const struct topic *const topics[] = {
-	&topic_abi,       &topic_bombs,   &topic_devices, &topic_egress,
-	&topic_files,     &topic_flood,   &topic_kernel,  &topic_privilege,
-	&topic_processes, &topic_sockets, &topic_volume,  &topic_web,
+	&topic_abi,     &topic_bombs,  &topic_devices, &topic_disk,      &topic_egress,
+	&topic_files,   &topic_flood,  &topic_kernel,  &topic_privilege, &topic_processes,
+	&topic_sockets, &topic_volume, &topic_web,
 };
 
 static char **arguments;

@@ -46,6 +46,7 @@ struct topic {
 extern const struct topic topic_abi;
 extern const struct topic topic_bombs;
 extern const struct topic topic_devices;
+extern const struct topic topic_disk;
 extern const struct topic topic_egress;
 extern const struct topic topic_files;
 extern const struct topic topic_flood;

@@ -59,7 +59,7 @@ describe('confinement', () => {
 		canaries = await Canaries.plant(cloche.folder);
 		box = (await cloche.create({ name: 'hostile' })).id;
 		await cloche.ok(['sandbox', 'cp', probeBin(), 'hostile:/workspace/probe']);
-		await cloche.exec(box, 'chmod 755 /workspace/probe');
+		await cloche.exec(box, 'chmod 755 /workspace/probe; mkdir -m 1777 /workspace/shared');
 	});
 	after(async () => {
 		canaries?.remove();
@@ -76,12 +76,13 @@ describe('confinement', () => {
 	};
 
 	for (const user of ['agent', 'root'])
-		for (const topic of ['files', 'devices', 'kernel', 'abi', 'privilege', 'processes', 'sockets'])
+		for (const topic of ['files', 'devices', 'kernel', 'abi', 'privilege', 'processes', 'sockets', 'disk'])
 			test(`${topic} as ${user}`, { timeout: 150000 }, async () => {
 				await probe(box, user, topic, [
 					`path=${canaries.open}`,
 					`state=${cloche.state}`,
 					'hostimage=1',
+					'folder=/workspace/shared',
 					`pid=${canaries.victim.pid}`,
 					`abstract=${canaries.abstractName}`,
 					`port=${canaries.port}`,

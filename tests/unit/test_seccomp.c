@@ -220,6 +220,7 @@ TEST(terminal_injection_is_denied)
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCSTI})), EPERM);
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCLINUX})), EPERM);
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCSETD})), EPERM);
+	CHECK_INT(inside(CALL(SYS_ioctl, {-1, (long)0xc0c0583b /* FS_IOC_GETFSMAP */})), EPERM);
 	/* the kernel only looks at 32 bits */
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCSTI | 0x100000000})), EPERM);
 	CHECK_INT(inside(CALL(SYS_ioctl, {-1, TIOCGWINSZ})), EBADF);
