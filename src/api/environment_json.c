@@ -153,8 +153,9 @@ int environment_decode(const json_t *body, struct environment *environment, stru
 {
 	const json_t *domains = json_object_get(body, "allowedDomains");
 	const json_t *defaults = json_object_get(body, "includeDefaultDomains");
+	struct err lists = {0};
 
-	if (take_words(body, environment, err) < 0 || take_ports(body, environment, err) < 0 ||
+	if (take_words(body, environment, err) < 0 ||
 	    take_cap(body, "egressBytes", &environment->egress_bytes, err) < 0 ||
 	    take_cap(body, "egressRate", &environment->egress_rate, err) < 0)
 		return -1;
@@ -168,5 +169,13 @@ int environment_decode(const json_t *body, struct environment *environment, stru
 	decode_list(body, "deniedDomains", &environment->denied_domains);
 	decode_list(body, "allowedCidrs", &environment->cidrs);
 	decode_list(body, "deniedCidrs", &environment->denied_cidrs);
-	return environment_normalise(environment, err);
+	/* Whoever sent it hears of every bad entry at once. */
+	int ports = take_ports(body, environment, err);
+	if (environment_normalise(environment, &lists) >= 0)
+		return ports;
+	if (ports < 0)
+		err_also(err, &lists);
+	else
+		*err = lists;
+	return -1;
 }

@@ -85,6 +85,24 @@ int(err_wrap)(struct err *err, const char *fmt, ...)
 	return -1;
 }
 
+void err_also(struct err *err, const struct err *other)
+{
+	size_t used = strlen(err->msg), room = sizeof(err->msg) - used, len = strlen(other->msg);
+	if (used == 0) {
+		*err = *other;
+		return;
+	}
+	if (len + 3 > room) { /* "; " and the end */
+		const char *reason = strstr(other->msg, ": ");
+		reason = reason ? strstr(reason + 2, ": ") : NULL;
+		len = reason ? (size_t)(reason - other->msg) : len;
+	}
+	if (len + 3 <= room)
+		(void)snprintf(err->msg + used, room, "; %.*s", (int)len, other->msg);
+	else
+		memcpy(err->msg + MIN(used, sizeof(err->msg) - 6), "; …", sizeof("; …"));
+}
+
 const char *err_name(enum err_code code)
 {
 	return table[code].name;

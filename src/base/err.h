@@ -19,7 +19,7 @@ enum err_code {
 struct err {
 	enum err_code code;
 	int sys; /* errno where there was one, else 0 */
-	char msg[240];
+	char msg[480];
 };
 
 /* Fill *err (when not NULL) and return -1, so that `return err_set(...)` reads well. */
@@ -42,6 +42,10 @@ static inline int err_failed(int r)
 #define err_set(...)  err_failed(err_set(__VA_ARGS__))
 #define err_sys(...)  err_failed(err_sys(__VA_ARGS__))
 #define err_wrap(...) err_failed(err_wrap(__VA_ARGS__))
+
+/* Another one beside the first: "first; other". If there is none yet, it is the first. Where the
+ * reason of the other does not fit, what it is about does. */
+void err_also(struct err *err, const struct err *other);
 
 const char *err_name(enum err_code code);
 int err_http(enum err_code code);

@@ -261,7 +261,7 @@ void domain_format_entry(char *out, size_t size, const struct domain *domain)
 static int refuse_entries(const char *what, const struct strings *list, const size_t *bad,
                           size_t count, struct err *err)
 {
-	char positions[112], shown[40];
+	char positions[STRINGS_POSITIONS], shown[40];
 	struct domain ignored;
 
 	strings_format_positions(positions, sizeof(positions), bad, count);

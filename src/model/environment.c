@@ -150,7 +150,7 @@ int environment_parse_cidrs(const char *what, const struct strings *list, struct
                             struct err *err)
 {
 	size_t bad[DOMAIN_LIST], bad_count = 0;
-	char positions[112], shown[40];
+	char positions[STRINGS_POSITIONS], shown[40];
 	struct strings made = {0};
 
 	if (list->count > DOMAIN_LIST)
@@ -192,7 +192,7 @@ int environment_set_ports(struct environment *environment, const uint64_t *ports
 {
 	size_t bad[ENVIRONMENT_PORTS], bad_count = 0, kept = 0;
 	uint16_t made[ENVIRONMENT_PORTS];
-	char positions[112];
+	char positions[STRINGS_POSITIONS];
 
 	if (count > ENVIRONMENT_PORTS)
 		return err_set(err, ERR_INVALID, "ports: %zu entries are more than %d", count,
@@ -245,15 +245,26 @@ int environment_normalise(struct environment *environment, struct err *err)
 {
 	if (environment->domains_any && environment->domains.count > 0)
 		return err_set(err, ERR_INVALID, "allowedDomains is both null and a list");
-	if (domain_parse_list("allowedDomains", &environment->domains, &environment->domains, err) <
-	            0 ||
-	    domain_parse_list("deniedDomains", &environment->denied_domains,
-	                      &environment->denied_domains, err) < 0 ||
-	    environment_parse_cidrs("allowedCidrs", &environment->cidrs, &environment->cidrs, err) <
-	            0 ||
-	    environment_parse_cidrs("deniedCidrs", &environment->denied_cidrs,
-	                            &environment->denied_cidrs, err) < 0)
+	struct {
+		const char *what;
+		struct strings *list;
+		int (*parse)(const char *what, const struct strings *list, struct strings *ret,
+		             struct err *err);
+	} lists[] = {
+		{"allowedDomains", &environment->domains, domain_parse_list},
+		{"deniedDomains", &environment->denied_domains, domain_parse_list},
+		{"allowedCidrs", &environment->cidrs, environment_parse_cidrs},
+		{"deniedCidrs", &environment->denied_cidrs, environment_parse_cidrs},
+	};
+	struct err all = {0}, one = {0};
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		if (lists[i].parse(lists[i].what, lists[i].list, lists[i].list, &one) < 0)
+			err_also(&all, &one);
+	}
+	if (all.code != ERR_OK) {
+		*err = all;
 		return -1;
+	}
 	return check_level(environment, err);
 }
 

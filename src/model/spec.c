@@ -271,11 +271,25 @@ static bool is_hostname(const char *name)
 	return true;
 }
 
+/* Both lists, and what is wrong with either. */
+static int normalise(struct strings *allow, struct strings *cidrs, struct err *err)
+{
+	struct err one = {0};
+	int r = domain_parse_list("allow", allow, allow, err);
+
+	if (environment_parse_cidrs("allowCidrs", cidrs, cidrs, &one) >= 0)
+		return r;
+	if (r < 0)
+		err_also(err, &one);
+	else
+		*err = one;
+	return -1;
+}
+
 static int check_network(const struct spec *spec, struct err *err)
 {
-	struct strings made = {0};
+	struct strings domains = {0}, cidrs = {0};
 	enum environment_mode mode;
-	int r = 0;
 
 	if (spec->network == NULL ||
 	    (!capability_is_network(spec->network) && !str_is_name(spec->network)))
@@ -286,19 +300,17 @@ static int check_network(const struct spec *spec, struct err *err)
 		return err_set(err, ERR_INVALID,
 		               "network mode '%.32s' is none of enforce, record, ask",
 		               spec->network_mode);
-	if (spec->allow.count > 0)
-		r = domain_parse_list("allow", &spec->allow, &made, err);
-	if (r == 0 && spec->allow_cidrs.count > 0)
-		r = environment_parse_cidrs("allowCidrs", &spec->allow_cidrs, &made, err);
-	strings_done(&made);
+	strings_copy(&domains, &spec->allow);
+	strings_copy(&cidrs, &spec->allow_cidrs);
+	int r = normalise(&domains, &cidrs, err);
+	strings_done(&domains);
+	strings_done(&cidrs);
 	return r;
 }
 
 int spec_normalise(struct spec *spec, struct err *err)
 {
-	if (domain_parse_list("allow", &spec->allow, &spec->allow, err) < 0)
-		return -1;
-	return environment_parse_cidrs("allowCidrs", &spec->allow_cidrs, &spec->allow_cidrs, err);
+	return normalise(&spec->allow, &spec->allow_cidrs, err);
 }
 
 static int check_texts(const struct spec *spec, struct err *err)

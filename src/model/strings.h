@@ -22,6 +22,7 @@ void strings_copy(struct strings *to, const struct strings *from);
 bool strings_has(const struct strings *list, const char *text);
 bool strings_equal(const struct strings *a, const struct strings *b);
 /* Ascending indices as people count them: "2, 7-9"; cut with "…" when it does not fit. */
+enum { STRINGS_POSITIONS = 240 }; /* room for those of a whole list of 100 */
 void strings_format_positions(char *out, size_t size, const size_t *indices, size_t count);
 
 /* Adds each word of a text with blanks between. */

@@ -84,6 +84,11 @@ describe('environments', () => {
 		[{ allowedDomains: ['10.0.0.1'] }, /--allow-cidr/],
 		[{ allowedDomains: ['https://example.org'] }, /URL/],
 		[{ deniedDomains: ['x'] }, /deniedDomains: entry 1/],
+		[
+			{ allowedDomains: ['ok.example', 'bad'], deniedDomains: ['x'], ports: [0, 443], allowedCidrs: ['10.0.0.0/8', 'y'], deniedCidrs: ['z'] },
+			/^ports: entry 1: .*; allowedDomains: entry 2: 'bad' .*; deniedDomains: entry 1: 'x' .*; allowedCidrs: entry 2: 'y' .*; deniedCidrs: entry 1: 'z' /,
+		],
+		[{ allowedDomains: Array.from({ length: 100 }, (_, i) => (i % 2 ? 'bad' : `a${i}.example`)), deniedCidrs: ['z'] }, /allowedDomains: entry 2, 4, (\d+, )+98, 100: 'bad' .*; deniedCidrs: entry 1/],
 		[{ allowedCidrs: ['10.0.0.0/8', '10.0.0.1/8'] }, /allowedCidrs: entry 2/],
 		[{ ports: [443, 0, 70000] }, /ports: entry 2-3/],
 		[{ ports: ['443'] }, /'ports' must be a list of whole numbers/],
@@ -131,9 +136,9 @@ describe('environments', () => {
 		const answer = await cloche.api('POST', '/sandboxes', { network: 'offic' });
 		assert.equal(answer.status, 404);
 		assert.match(answer.body.detail, /did you mean 'office'/);
-		const bad = await cloche.api('POST', '/sandboxes', { allow: ['a.example', 'b'] });
+		const bad = await cloche.api('POST', '/sandboxes', { allow: ['a.example', 'b'], allowCidrs: ['c'] });
 		assert.equal(bad.status, 400);
-		assert.match(bad.body.detail, /allow: entry 2: 'b'/);
+		assert.match(bad.body.detail, /allow: entry 2: 'b' .*; allowCidrs: entry 1: 'c'/);
 	});
 });
 

@@ -124,3 +124,26 @@ TEST(ownership_moves)
 	CHECK_INT(take_fd(&fd), 5);
 	CHECK_INT(fd, -1);
 }
+
+TEST(others_stand_beside_the_first)
+{
+	struct err err = {0}, other = {0}, filled = {0};
+
+	(void)err_set(&other, ERR_INVALID, "ports: entry 2: too large");
+	err_also(&err, &other);
+	CHECK_INT(err.code, ERR_INVALID);
+	CHECK_STR(err.msg, "ports: entry 2: too large");
+	(void)err_set(&other, ERR_INVALID, "names: entry 1: no name");
+	err_also(&err, &other);
+	CHECK_STR(err.msg, "ports: entry 2: too large; names: entry 1: no name");
+	/* Without room for its reason it is named, and without room for that it is hinted at. */
+	memset(filled.msg, 'x', sizeof(filled.msg) - 20);
+	err_also(&filled, &other);
+	CHECK_STR(filled.msg + sizeof(filled.msg) - 22, "xx; names: entry 1");
+	err_also(&filled, &other);
+	CHECK_HAS(filled.msg, "…");
+	CHECK(strlen(filled.msg) < sizeof(filled.msg));
+	memset(filled.msg, 'x', sizeof(filled.msg) - 1);
+	err_also(&filled, &other);
+	CHECK_INT(strlen(filled.msg), sizeof(filled.msg) - 1);
+}
