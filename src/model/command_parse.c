@@ -362,7 +362,7 @@ static int take_http(struct manifest *manifest, struct err *err)
 	if (service_normalise(command->service, err) < 0)
 		return -1;
 	if (command->service->secret && str_eq(command->service->secret, SERVICE_SEALED))
-		return err_set(err, ERR_CONFIG, "'secret' is env:NAME or file:/PATH");
+		return err_set(err, ERR_CONFIG, "'secret' is env:CLOCHE_NAME or file:/PATH");
 	return 0;
 }
 

@@ -265,13 +265,19 @@ int service_check_secret(const char *secret, struct err *err)
 		return 0;
 	if (strlen(secret) > SERVICE_VALUE || !service_is_value(secret))
 		return err_set(err, ERR_INVALID, "secret: not a reference");
-	if (str_has_prefix(secret, "env:") && is_token(secret + 4, strlen(secret + 4)))
+	bool is_env = str_has_prefix(secret, "env:") && is_token(secret + 4, strlen(secret + 4));
+	if (is_env && str_has_prefix(secret + 4, SERVICE_VARIABLE))
 		return 0;
+	if (is_env)
+		return err_set(err, ERR_INVALID,
+		               "secret: the daemon has those variables alone that begin "
+		               "with " SERVICE_VARIABLE ": env:" SERVICE_VARIABLE "NAME");
 	if (str_has_prefix(secret, "file:/"))
 		return 0;
 	/* It may be the secret itself: not a letter of it is repeated. */
 	return err_set(err, ERR_INVALID,
-	               "secret: a reference is env:NAME, file:/PATH or " SERVICE_SEALED);
+	               "secret: a reference is env:" SERVICE_VARIABLE
+	               "NAME, file:/PATH or " SERVICE_SEALED);
 }
 
 static void raise_case(char *text)

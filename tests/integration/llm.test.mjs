@@ -309,7 +309,7 @@ describe('the model gateway and providers that fail', () => {
 		assert.match(elsewhere.body.detail, /secretValue is needed again: .*one\.example\.org/);
 		const other = { baseUrl: 'https://two.example.org', secretValue: `${KEY}-2` };
 		assert.equal((await cloche.get('PATCH', '/providers/moved', other)).baseUrl, other.baseUrl);
-		assert.equal((await cloche.get('PATCH', '/providers/moved', { secret: 'env:NONE' })).secret, 'env:NONE');
+		assert.equal((await cloche.get('PATCH', '/providers/moved', { secret: 'env:CLOCHE_NONE' })).secret, 'env:CLOCHE_NONE');
 		assert.equal((await cloche.api('PATCH', '/providers/moved', { secret: 'sealed' })).status, 400, 'what was sealed is gone');
 		assert.equal((await cloche.get('PATCH', '/providers/moved', { secret: null, defaultModel: null })).secret, null);
 		for (const wrong of [{ kind: 'none' }, { baseUrl: 'ftp://x' }, { secretValue: '' }, { secretValue: 'a\nb' }, { name: 'other' }, { prices: { b: 1 } }])
@@ -321,7 +321,7 @@ describe('the model gateway and providers that fail', () => {
 		assert.deepEqual([shown.defaultModel, shown.models, shown.secret, shown.prices.b.input], ['d', ['d'], 'sealed', 3]);
 		const member = await cloche.as((await cloche.key({ name: 'm2', team: 'ops', principal: 'member' })).secret);
 		await member.expect(403, 'PATCH', '/providers/own-member', { visibility: 'team' });
-		await member.expect(403, 'PATCH', '/providers/own-member', { secret: 'env:PATH' });
+		await member.expect(403, 'PATCH', '/providers/own-member', { secret: 'env:CLOCHE_PATH' });
 		await member.expect(404, 'PATCH', '/providers/moved', {});
 		const found = execFileSync('sh', ['-c', `grep -rlaF '${KEY}' '${cloche.state}' || true`]).toString();
 		assert.equal(found, '', 'what is sealed is not readable');

@@ -409,7 +409,7 @@ test('whose a service is, over REST and inside', async () => {
 		await who.alice.expect(409, 'PATCH', '/services/all', { upstream: 'http://example.org' });
 		// Files and variables of the daemon, and names for everybody, are the operator's.
 		await who.alice.expect(403, 'POST', '/services', { name: 'steal', upstream: base, secret: 'file:/etc/passwd' });
-		await who.alice.expect(403, 'POST', '/services', { name: 'steal', upstream: base, secret: 'env:HOME' });
+		await who.alice.expect(403, 'POST', '/services', { name: 'steal', upstream: base, secret: 'env:CLOCHE_HOME' });
 		await who.alice.expect(403, 'POST', '/services', { name: 'steal', upstream: base, visibility: 'global' });
 		const boxes = {};
 		for (const name of Object.keys(who)) boxes[name] = (await who[name].expect(201, 'POST', '/sandboxes', {})).id;

@@ -40,7 +40,7 @@ TEST(a_manifest_of_a_call)
 		"approval = \"ask\"\ntimeout = \"5s\"\nconcurrency = 2\noutput = \"2K\"\n" QUERY
 		"[http]\nurl = \"https://Example.org/v1/contacts\"\n"
 		"query = [\"q={query}\"]\nheaders = [\"Authorization: Bearer {secret}\"]\n"
-		"secret = \"env:TOKEN\"\n",
+		"secret = \"env:CLOCHE_TOKEN\"\n",
 		&err);
 	CHECK(command);
 	CHECK_STR(command->tool, "contacts_list");

@@ -9,7 +9,7 @@
 #include "model/config.h"
 
 static const char FILE_TEXT[] =
-	"[forges.hub]\nkind = \"github\"\nsecret = \"env:X\"\n"
+	"[forges.hub]\nkind = \"github\"\nsecret = \"env:CLOCHE_X\"\n"
 	"repositories = [\"org/*\", \"me/one\"]\nteams = [\"default\"]\n"
 	"[forges.tea]\nkind = \"gitea\"\nbase_url = \"https://Tea.example.org/git/\"\n";
 
@@ -115,13 +115,13 @@ TEST(api_urls_belong_to_kinds)
 TEST(forges_that_cannot_be_are_refused)
 {
 	static const char *const bad[] = {
-		"secret = \"env:X\"",
+		"secret = \"env:CLOCHE_X\"",
 		"kind = \"gitlab\"",
 		"kind = \"gitea\"",
 		"kind = \"github\"\nsecret = \"ghp_123\"",
 		"kind = \"github\"\napp_id = 1",
 		"kind = \"github\"\napp_id = 1\nkey_file = \"key.pem\"",
-		"kind = \"github\"\napp_id = 1\nkey_file = \"/k\"\nsecret = \"env:X\"",
+		"kind = \"github\"\napp_id = 1\nkey_file = \"/k\"\nsecret = \"env:CLOCHE_X\"",
 		"kind = \"gitea\"\nbase_url = \"https://x.org\"\napp_id = 1\nkey_file = \"/k\"",
 		"kind = \"github\"\nbase_url = \"github.com\"",
 		"kind = \"github\"\nrepositories = [\"org\"]",
