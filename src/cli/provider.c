@@ -158,7 +158,7 @@ static void put_options(struct opt opts[OPTIONS], struct wish *wish)
 {
 	const struct opt all[OPTIONS] = {
 		{"secret", 0, OPT_STR, &wish->secret, "WHERE",
-	         "env:CLOCHE_NAME or file:/PATH of the daemon, or - to seal what standard input says"},
+	         "env:CLOCHE_NAME or file:/PATH of the daemon, or - to seal standard input"},
 		{"default-model", 0, OPT_STR, &wish->model, "MODEL", "for requests that name none"},
 		{"serve", 0, OPT_LIST, &wish->models, "MODEL",
 	         "a model it has, NAME-* for all that begin so; without any: every one"},

@@ -19,26 +19,26 @@ struct wish {
 	struct opt_list headers, methods, paths;
 };
 
-#define OPTIONS(wish)                                                                                   \
-	{"header",        'H',                                                                          \
-	 OPT_LIST,        &(wish).headers,                                                              \
-	 "'NAME: VALUE'", "add to each call; {secret} stands for the secret"},                          \
-		{"secret",                                                                              \
-	         0,                                                                                     \
-	         OPT_STR,                                                                               \
-	         &(wish).secret,                                                                        \
-	         "WHERE",                                                                               \
-	         "env:CLOCHE_NAME or file:/PATH of the daemon, or - to seal what standard input says"}, \
-		{"method", 0, OPT_LIST, &(wish).methods, "METHOD", "take only these"},                  \
-		{"path",    0,                                                                          \
-	         OPT_LIST,  &(wish).paths,                                                              \
-	         "PATTERN", "take only these: * is any text without a slash, ** any text"},             \
-		{"timeout", 0, OPT_STR, &(wish).timeout, "TIME", "longest call (15m)"},                 \
-		{"response-bytes",       0,      OPT_STR,                                               \
-	         &(wish).response_bytes, "SIZE", "longest answer (256M)"},                              \
-	{                                                                                               \
-		"visibility", 0, OPT_STR, &(wish).visibility, "WHO",                                    \
-			"whose sandboxes may use it: private, team, global"                             \
+#define OPTIONS(wish)                                                                              \
+	{"header",        'H',                                                                     \
+	 OPT_LIST,        &(wish).headers,                                                         \
+	 "'NAME: VALUE'", "add to each call; {secret} stands for the secret"},                     \
+		{"secret",                                                                         \
+	         0,                                                                                \
+	         OPT_STR,                                                                          \
+	         &(wish).secret,                                                                   \
+	         "WHERE",                                                                          \
+	         "env:CLOCHE_NAME or file:/PATH of the daemon, or - to seal standard input"},      \
+		{"method", 0, OPT_LIST, &(wish).methods, "METHOD", "take only these"},             \
+		{"path",    0,                                                                     \
+	         OPT_LIST,  &(wish).paths,                                                         \
+	         "PATTERN", "take only these: * is any text without a slash, ** any text"},        \
+		{"timeout", 0, OPT_STR, &(wish).timeout, "TIME", "longest call (15m)"},            \
+		{"response-bytes",       0,      OPT_STR,                                          \
+	         &(wish).response_bytes, "SIZE", "longest answer (256M)"},                         \
+	{                                                                                          \
+		"visibility", 0, OPT_STR, &(wish).visibility, "WHO",                               \
+			"whose sandboxes may use it: private, team, global"                        \
 	}
 
 static void wish_done(struct wish *wish)

@@ -25,7 +25,7 @@ enum {
 #define SERVICE_API            "api" /* the API itself is there */
 #define SERVICE_SLOT           "{secret}"
 #define SERVICE_SEALED         "sealed"
-#define SERVICE_VARIABLE       "CLOCHE_" /* what a variable of ours that reaches cloched begins with */
+#define SERVICE_VARIABLE       "CLOCHE_" /* others do not reach cloched */
 /* What a sandbox holds in the place of a secret: this and the name of the service. */
 #define SERVICE_PLACEHOLDER "cloche_placeholder_"
 
