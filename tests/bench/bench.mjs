@@ -33,7 +33,7 @@ const notes = [];
 const say = (text) => process.stderr.write(`${text}\n`);
 
 async function withDaemon(config, measure) {
-	const daemon = await Daemon.start({ config });
+	const daemon = await Daemon.start({ config, logsToFile: true });
 	try {
 		await measure(daemon);
 	} catch (error) {

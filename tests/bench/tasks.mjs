@@ -11,7 +11,7 @@ const [seconds, flight, finished, working, listening] = [10, 100, 2000, 0, 0].ma
 const at = (list, part) => list.toSorted((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * part))];
 const ms = (list) => `p50 ${at(list, 0.5).toFixed(1)} ms  p99 ${at(list, 0.99).toFixed(1)} ms`;
 
-const daemon = await Daemon.start({ config: '[sandboxes.default]\npool = 128\n[server]\nlisten = "none"\n[tasks]\nteam_concurrency = 2000\nconcurrency = 2000\n' });
+const daemon = await Daemon.start({ logsToFile: true, config: '[sandboxes.default]\npool = 128\n[server]\nlisten = "none"\n[tasks]\nteam_concurrency = 2000\nconcurrency = 2000\n' });
 // whoever interrupts it leaves nothing behind
 process.once('SIGTERM', () => daemon.stop().finally(() => process.exit(143)));
 const agent = new http.Agent({ keepAlive: true, maxSockets: flight });
