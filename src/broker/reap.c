@@ -29,7 +29,7 @@
 enum {
 	REAP_KILL_MS = 5000,
 	REAP_INIT_MS = 1000,
-	REAP_PATIENCE = 50,
+	REAP_PATIENCE = 1000, /* tries; freezing what dies anyway interrupts every processor */
 	REAP_REMOVE_TRIES = 2000,
 	REAP_REMOVE_PAUSE_MS = 1,
 	REAP_STOP_EXTRA_MS = 2000, /* for a keeper to write its record after the grace */
