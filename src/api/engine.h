@@ -92,7 +92,9 @@ struct exec_watch {
 	bool is_holder; /* output waits for this one: it must ack what it has read */
 	bool is_writer; /* input comes from this one and nobody else */
 	uint64_t acked;
-	uint64_t written;        /* the engine's: output up to here is in the log, or lost */
+	uint64_t written; /* the engine's: output up to here is in the log, or lost */
+	/* The engine's: how the command ended, while that is not stored yet; else NULL. */
+	const struct exec *ended;
 	struct exec_watch *next; /* the engine's */
 	void *live;              /* the engine's; NULL: not registered */
 };

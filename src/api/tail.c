@@ -101,12 +101,36 @@ static int open_log(struct tail *tail, struct err *err)
 	return 0;
 }
 
+/* Of a command that printed nothing the engine knows all there is: no file is opened for it. */
+static bool is_silent(const struct tail *tail)
+{
+	return !tail->is_open && tail->watch.ended && tail->watch.written <= tail->start;
+}
+
+static int take_exit(struct tail *tail, struct outlog_record *ret)
+{
+	const struct exec *exec = tail->watch.ended;
+	int len = snprintf(tail->exit_text, sizeof(tail->exit_text), "%s=%d reason=%.31s",
+	                   exec->signal ? "signal" : "code",
+	                   exec->signal ? exec->signal : exec->exit_code, exec->reason); /* fits */
+
+	*ret = (struct outlog_record){.stream = OUTLOG_EXIT,
+	                              .offset = tail->start,
+	                              .time_ms = exec->ended_ms,
+	                              .bytes = (const uint8_t *)tail->exit_text,
+	                              .len = (uint32_t)len};
+	tail->is_at_end = true;
+	return TAIL_RECORD;
+}
+
 int tail_next(struct tail *tail, struct outlog_record *ret, struct err *err)
 {
 	int r = 0;
 
 	if (tail->is_at_end)
 		return TAIL_END;
+	if (is_silent(tail))
+		return take_exit(tail, ret);
 	if (!tail->is_open && open_log(tail, err) < 0)
 		return -1;
 	if (tail->is_open)

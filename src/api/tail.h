@@ -47,6 +47,7 @@ struct tail {
 	uint64_t start;
 	uint64_t offset;    /* up to here was handed out */
 	struct exec *final; /* how it ended, once that is committed; NULL before, or when unknown */
+	char exit_text[96]; /* of an EXIT record that was not read from the log */
 	const struct tail_ops *ops;
 	void *ctx;
 };

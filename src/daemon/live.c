@@ -63,6 +63,12 @@ static struct live *live_new(struct member *member, struct exec *row)
 	return live;
 }
 
+static void let_go(struct exec_watch *watch)
+{
+	watch->live = NULL;
+	watch->ended = NULL;
+}
+
 static void live_free(struct live *live)
 {
 	for (struct live **at = &live->member->execs; *at; at = &(*at)->next) {
@@ -75,7 +81,7 @@ static void live_free(struct live *live)
 		struct exec_watch *watch = live->watches;
 
 		live->watches = watch->next;
-		watch->live = NULL;
+		let_go(watch);
 	}
 	loop_timer_stop(&live->unclaimed);
 	feed_done(&live->feed);
@@ -214,7 +220,7 @@ void live_unwatch(struct exec_watch *watch)
 			break;
 		}
 	}
-	watch->live = NULL;
+	let_go(watch);
 	if (watch->is_holder && !live->has_ended)
 		update_hold(live);
 }
@@ -238,6 +244,7 @@ static void tell_output(struct live *live)
 	for (struct exec_watch *watch = live->watches; watch; watch = next) {
 		next = watch->next;
 		watch->written = live->row->output_bytes;
+		watch->ended = live->has_ended ? live->row : NULL;
 		watch->ops->on_output(watch, watch->ctx);
 	}
 }
@@ -259,7 +266,7 @@ static void tell_over(struct live *live, const struct exec *exec)
 		struct exec_watch *watch = live->watches;
 
 		live->watches = watch->next;
-		watch->live = NULL;
+		let_go(watch);
 		watch->ops->on_over(watch, exec, watch->ctx);
 	}
 }
