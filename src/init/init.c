@@ -77,10 +77,9 @@ static NORETURN void wait_at_gate(struct walls *walls, int gate)
 	if (ask_to_be_moved() < 0 || io_read_full(gate, &byte, 1) != 1)
 		_exit(1);
 	static const int keep[] = {0, 1, 2, INIT_SPAWN_FD};
-	walls_forget(walls); /* mounts may have come in since */
 	if (caps_close_fds_except(keep, ARRAY_LEN(keep)) < 0)
 		_exit(1);
-	spawn_loop(INIT_SPAWN_FD, walls);
+	spawn_loop(INIT_SPAWN_FD, walls, false);
 }
 
 /* The kernel killed the spawner (memory was short): make another. False: nothing can be started any
@@ -153,14 +152,13 @@ static int settle(struct walls *walls, struct err *err)
 	return 0;
 }
 
-/* Landlock now, or with its first message; one that cannot ends, and another tries. */
-static NORETURN void become_spawner(struct walls *walls, bool waits)
+/* One that cannot close the walls ends, and another tries. */
+static NORETURN void become_spawner(struct walls *walls, bool is_parked)
 {
 	/* Once more: where it was while the root was switched may be the old one. */
-	if (chdir("/") < 0 || (!waits && walls_close(walls) < 0))
+	if (chdir("/") < 0 || walls_close(walls) < 0)
 		_exit(1);
-	walls_prepare(walls); /* where it waits */
-	spawn_loop(INIT_SPAWN_FD, walls);
+	spawn_loop(INIT_SPAWN_FD, walls, is_parked);
 }
 
 /* After the root is there: see execute_again. */
@@ -201,7 +199,7 @@ static int take_listener(struct init *init, int sock, struct err *err)
 static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 {
 	struct init_rights rights;
-	struct walls walls = {.ruleset = -1, .listener = -1};
+	struct walls walls = {.listener = -1};
 	struct err err = {0};
 	char go;
 	(void)close(INIT_CONTROL_FD);
@@ -636,7 +634,7 @@ int init_main(int argc, char **argv, const struct init_birth *birth)
 	struct init init = {.gate = -1,
 	                    .handed = -1,
 	                    .spawner_listener = -1,
-	                    .walls = {.ruleset = -1, .listener = -1},
+	                    .walls = {.listener = -1},
 	                    .bytes = mem_zalloc(LIMIT_WIRE_BYTES)};
 	(void)prctl(PR_SET_NAME, "cloche-init", 0, 0, 0); /* only what ps shows */
 	bool is_again = argc > 4;

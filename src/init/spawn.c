@@ -1,7 +1,10 @@
 /*
  * spawner (work cgroup, init's id) -> shim (same id, subreaper) -> command (the user's id, no
  * capability). While nothing runs, one shim waits ready on the socket, so that the first command
- * costs no fork of its own; after a while without any it ends, for sandboxes that idle are many.
+ * costs no fork of its own; after a while without any it ends, for sandboxes that idle are many. In
+ * a sandbox that is nobody's yet it waits for as long as that takes, behind walls that are up: if
+ * mounts come in meanwhile, they were made of what was there before, so shim and spawner end, and
+ * init forks another.
  * Between birth and exec the command's process shares the shim's memory (as after vfork: the shim
  * stands still meanwhile), makes only system calls, and leaves a failure in the struct command.
  */
@@ -32,6 +35,11 @@
 
 /* RESTS: the exit status of a shim after which no other is to wait until a command came. */
 enum { SEND_TRIES = 200, SEND_AGAIN_MS = 10, IDLE_MS = 5000, RESTS = 3 };
+
+/* What a waiting shim tells its spawner of messages that it took in its place. */
+enum { TOLD_ONCE = 'o', TOLD_MOUNTED = 'm' };
+
+#define AGENT "agent"
 
 static const char default_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -313,7 +321,19 @@ static void complete_environment(struct command *command)
 	}
 }
 
-static int parse_command(struct command *command, struct wire_msg *msg, struct err *err)
+/* usual: the agent's account, where nobody can have changed it since it was read; else NULL. */
+static int find_account(const struct wire_msg *msg, const struct account *usual,
+                        struct account *ret, struct err *err)
+{
+	const char *user = wire_str(msg, FIELD_USER, AGENT);
+	if (!usual || !str_eq(user, AGENT))
+		return account_find(user, ret, err);
+	*ret = *usual;
+	return 0;
+}
+
+static int parse_command(struct command *command, struct wire_msg *msg, const struct account *usual,
+                         struct err *err)
 {
 	enum { DEFAULTS = 8 };
 	command->argv = copy_list(msg, FIELD_ARGV, 1);
@@ -322,7 +342,7 @@ static int parse_command(struct command *command, struct wire_msg *msg, struct e
 	command->is_tty = wire_u64(msg, FIELD_TTY, 0) != 0;
 	command->nofile = wire_u64(msg, FIELD_NOFILE, 0);
 	command->file_bytes = wire_u64(msg, FIELD_FILE_BYTES, 0);
-	if (account_find(wire_str(msg, FIELD_USER, "agent"), &command->account, err) < 0)
+	if (find_account(msg, usual, &command->account, err) < 0)
 		return -1;
 	if (getuid() != 0 && !caps_has(CAP_SETUID) && command->account.uid != getuid())
 		return err_set(
@@ -343,11 +363,13 @@ struct spawner {
 	int sock;
 	struct walls *walls;
 	uint8_t *bytes;
-	int limited;     /* <0: why no program would be kept from gaining capabilities */
-	bool is_once;    /* most likely no command comes after the first */
-	bool rests;      /* nobody needs to wait */
-	size_t children; /* shims, the waiting one too */
-	int taken;       /* hangs up when the waiting shim has a command, or died; -1: none waits */
+	int limited;          /* <0: why no program would be kept from gaining capabilities */
+	bool is_parked;       /* nobody's yet: nothing has run inside */
+	struct account usual; /* of commands that name no user; read while nothing has run */
+	bool is_once;         /* most likely no command comes after the first */
+	bool rests;           /* nobody needs to wait */
+	size_t children;      /* shims, the waiting one too */
+	int taken; /* hangs up when the waiting shim has a command, or died; -1: none waits */
 };
 
 /* What every command needs and none changes. */
@@ -371,7 +393,7 @@ static pid_t give_birth(struct command *command)
 	return pid < 0 ? -errno : pid;
 }
 
-static NORETURN void shim(struct wire_msg *msg, int prepared)
+static NORETURN void shim(struct wire_msg *msg, int prepared, const struct account *usual)
 {
 	struct err err = {0};
 	struct command command = {
@@ -384,7 +406,7 @@ static NORETURN void shim(struct wire_msg *msg, int prepared)
 	struct pollfd keeper = {.fd = command.status, .events = POLLIN};
 	if (poll(&keeper, 1, 0) > 0 && keeper.revents & (POLLHUP | POLLERR))
 		_exit(0);
-	if (parse_command(&command, msg, &err) < 0)
+	if (parse_command(&command, msg, usual, &err) < 0)
 		shim_fail(&command, &err);
 	pid_t leader = give_birth(&command);
 	close_stdio(&command);
@@ -401,24 +423,57 @@ static NORETURN void shim(struct wire_msg *msg, int prepared)
 
 /* --- the spawner --- */
 
+/* The next message for a waiting shim; 0: none came for a while. */
+static int wait_for_message(const struct spawner *spawner, bool is_parked, struct wire_msg *ret)
+{
+	struct pollfd p = {.fd = spawner->sock, .events = POLLIN};
+	if (poll(&p, 1, is_parked ? -1 : IDLE_MS) == 0)
+		return 0;
+	int r = wire_recv(spawner->sock, spawner->bytes, LIMIT_WIRE_BYTES, ret);
+	if (r <= 0)
+		_exit(0); /* the keeper left */
+	return r;
+}
+
+/* S_EXEC, or whatever else a spawner would not know either. Until then the spawner reads nothing,
+ * so what is for it is passed on. */
+static void wait_for_command(const struct spawner *spawner, int taken, struct wire_msg *ret)
+{
+	bool is_parked = spawner->is_parked;
+	for (;;) {
+		if (wait_for_message(spawner, is_parked, ret) == 0)
+			_exit(RESTS);
+		char told = ret->type == WIRE_S_MOUNTED         ? TOLD_MOUNTED
+		            : wire_u64(ret, FIELD_ONCE, 0) != 0 ? TOLD_ONCE
+		                                                : 0;
+		if (told && write(taken, &told, 1) != 1)
+			_exit(1); /* no spawner */
+		if (told == TOLD_MOUNTED)
+			_exit(0);
+		if (ret->type != WIRE_S_CLAIMED)
+			return;
+		is_parked = false;
+		wire_msg_done(ret);
+	}
+}
+
 /* A child that waits for one command on the spawner's own socket. */
 static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 {
 	struct wire_msg msg;
+	struct err err = {0};
 	int prepared = shim_prepare(spawner);
 	/* A spawner that is replaced leaves nobody behind on its socket. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		prepared = -errno;
-	struct pollfd p = {.fd = spawner->sock, .events = POLLIN};
-	if (poll(&p, 1, IDLE_MS) == 0)
-		_exit(RESTS);
-	int r = wire_recv(spawner->sock, spawner->bytes, LIMIT_WIRE_BYTES, &msg);
+	bool has_usual = spawner->is_parked && account_find(AGENT, &spawner->usual, &err) == 0;
+	wait_for_command(spawner, taken, &msg);
 	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	(void)close(taken);
 	(void)close(spawner->sock);
-	if (r <= 0 || msg.type != WIRE_S_EXEC || msg.fd_count < 1)
-		_exit(0); /* the keeper left, or will notice the silence */
-	shim(&msg, prepared);
+	if (msg.type != WIRE_S_EXEC || msg.fd_count < 1)
+		_exit(0); /* the keeper will notice the silence */
+	shim(&msg, prepared, has_usual ? &spawner->usual : NULL);
 }
 
 /* Not before the walls are up, which all commands must share. Without room for one more process the
@@ -442,6 +497,7 @@ static void keep_one_waiting(struct spawner *spawner)
 	spawner->children++;
 	spawner->taken = fds[0];
 	spawner->rests = spawner->is_once;
+	spawner->is_parked = false; /* the next one comes after somebody's command */
 }
 
 static void spawn_one(struct spawner *spawner, struct wire_msg *msg)
@@ -450,7 +506,7 @@ static void spawn_one(struct spawner *spawner, struct wire_msg *msg)
 	spawner->rests = spawner->is_once;
 	if (pid == 0) {
 		(void)close(spawner->sock);
-		shim(msg, shim_prepare(spawner));
+		shim(msg, shim_prepare(spawner), NULL);
 	}
 	if (pid > 0) {
 		spawner->children++;
@@ -473,15 +529,27 @@ static void take_message(struct spawner *spawner)
 		_exit(0);
 	if (r < 0)
 		return; /* a packet we cannot read; the keeper will notice the silence */
-	if (msg.type == WIRE_S_MOUNTED)
-		walls_forget(spawner->walls);
-	/* The keeper sees the status socket close; another spawner tries. */
-	else if (walls_close(spawner->walls) < 0)
+	/* Walls cannot be made anew; and the keeper sees the status socket close. Another spawner
+	 * tries. */
+	if (msg.type == WIRE_S_MOUNTED ? spawner->walls->is_up : walls_close(spawner->walls) < 0)
 		_exit(1);
 	spawner->is_once |= wire_u64(&msg, FIELD_ONCE, 0) != 0;
 	if (msg.type == WIRE_S_EXEC && msg.fd_count >= 1)
 		spawn_one(spawner, &msg);
 	wire_msg_done(&msg);
+}
+
+/* The waiting shim has a command, or died, or tells what it took. */
+static void hear_shim(struct spawner *spawner)
+{
+	char told;
+	ssize_t n = read(spawner->taken, &told, 1);
+	if (n > 0 && told == TOLD_MOUNTED)
+		_exit(1); /* as in take_message */
+	if (n > 0)
+		spawner->is_once = spawner->rests = true;
+	else
+		fd_closep(&spawner->taken);
 }
 
 static void reap(struct spawner *spawner)
@@ -509,10 +577,13 @@ static void arrange_signals(void)
 	(void)pthread_sigmask(SIG_BLOCK, &child, NULL);
 }
 
-void spawn_loop(int sock, struct walls *walls)
+void spawn_loop(int sock, struct walls *walls, bool is_parked)
 {
-	struct spawner spawner = {
-		.sock = sock, .walls = walls, .bytes = mem_zalloc(LIMIT_WIRE_BYTES), .taken = -1};
+	struct spawner spawner = {.sock = sock,
+	                          .walls = walls,
+	                          .is_parked = is_parked,
+	                          .bytes = mem_zalloc(LIMIT_WIRE_BYTES),
+	                          .taken = -1};
 	sigset_t none;
 	/* Inherited by all it forks: eighty calls that no command has to wait for. */
 	spawner.limited = caps_drop_bounding();
@@ -532,6 +603,6 @@ void spawn_loop(int sock, struct walls *walls)
 		if (fds[0].revents & POLLIN)
 			take_message(&spawner);
 		if (fds[1].revents)
-			fd_closep(&spawner.taken);
+			hear_shim(&spawner);
 	}
 }

@@ -85,11 +85,6 @@ static int make_ruleset(int *ret_fd)
 	return r;
 }
 
-void walls_forget(struct walls *walls)
-{
-	fd_closep(&walls->ruleset);
-}
-
 /* The image's root may be a directory that only root may list. */
 static int make_as_root(int *ret_fd)
 {
@@ -99,32 +94,23 @@ static int make_as_root(int *ret_fd)
 	return r;
 }
 
-void walls_prepare(struct walls *walls)
-{
-	if (landlock_abi() > 0 && !walls->is_up && walls->ruleset < 0 &&
-	    make_as_root(&walls->ruleset) < 0)
-		walls->ruleset = -1;
-}
-
 int walls_close(struct walls *walls)
 {
-	int r = 0;
+	auto_close int ruleset = -1;
 	if (landlock_abi() <= 0)
 		walls->is_up = true; /* launch has refused it, or the profile accepts it */
 	if (walls->is_up)
 		return 0;
-	if (walls->ruleset < 0)
-		r = make_as_root(&walls->ruleset);
+	int r = make_as_root(&ruleset);
 	if (r >= 0)
-		r = landlock_enter(walls->ruleset);
-	fd_closep(&walls->ruleset);
+		r = landlock_enter(ruleset);
 	walls->is_up = r >= 0;
 	return r;
 }
 
 int walls_put_up(struct walls *walls, struct err *err)
 {
-	*walls = (struct walls){.ruleset = -1, .listener = -1};
+	*walls = (struct walls){.listener = -1};
 	int r = chdir("/") < 0 ? -errno : caps_not_dumpable();
 	if (r >= 0)
 		r = seccomp_listen(&walls->listener);

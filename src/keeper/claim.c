@@ -86,7 +86,8 @@ void claim_taken(struct keeper *keeper)
 	wire_begin(&out, WIRE_S_CLAIMED, 0);
 	wire_put_u64(&out, FIELD_ONCE, keeper->is_once);
 	(void)!wire_send(keeper->launch.spawn[0], &out); /* it would do without */
-	meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd);
+	meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd,
+	              !keeper->is_once);
 }
 
 void claim_conn_gone(struct keeper *keeper, const struct conn *conn)

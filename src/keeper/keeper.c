@@ -414,7 +414,8 @@ static void on_network_ready(struct keeper *keeper, const struct err *err)
 {
 	if (err->code == ERR_OK) {
 		keeper->started_boot_ms = io_boot_ms();
-		meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd);
+		meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd,
+		              true);
 		report(keeper, NULL);
 		relay_spare(keeper, keeper->slot.is_parked);
 		return;

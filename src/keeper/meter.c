@@ -41,13 +41,13 @@ void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct
 	meter->sampled_ms = now_ms;
 }
 
-void meter_restart(struct meter *meter, const struct disk_spec *disk, int disk_fd)
+void meter_restart(struct meter *meter, const struct disk_spec *disk, int disk_fd, bool marks_files)
 {
 	meter->memory_byte_ms = 0;
 	meter->disk_byte_ms = 0;
 	meter->sampled_ms = io_boot_ms();
 	meter->has_disk_before =
-		disk_fd >= 0 && disk_usage(disk, disk_fd, &meter->disk_before) >= 0;
+		marks_files && disk_fd >= 0 && disk_usage(disk, disk_fd, &meter->disk_before) >= 0;
 	if (meter->has_disk_before)
 		meter->mark = meter->mark_before = inside_files_mark(disk_fd);
 }

@@ -23,8 +23,9 @@ struct meter {
 void meter_sample(struct meter *meter, const struct cgroup *cgroup, const struct disk_spec *disk,
                   int disk_fd);
 /* From here on somebody else pays, and what is on the disk now was there before they came. No file
- * is read for it. */
-void meter_restart(struct meter *meter, const struct disk_spec *disk, int disk_fd);
+ * is read for it. marks_files: meter_files_same will be asked; else nobody looks. */
+void meter_restart(struct meter *meter, const struct disk_spec *disk, int disk_fd,
+                   bool marks_files);
 /* Whether nothing came, went or was changed since then; false when that is not known. */
 bool meter_files_same(const struct meter *meter);
 void meter_put(const struct meter *meter, struct wire_out *out);
