@@ -131,6 +131,8 @@ int tail_next(struct tail *tail, struct outlog_record *ret, struct err *err)
 		return TAIL_END;
 	if (is_silent(tail))
 		return take_exit(tail, ret);
+	if (!tail->is_open && tail->is_live && tail->watch.written <= tail->start)
+		return TAIL_NOTHING_YET;
 	if (!tail->is_open && open_log(tail, err) < 0)
 		return -1;
 	if (tail->is_open)

@@ -192,6 +192,11 @@ static int run_command(void *ctx)
 
 /* --- the shim --- */
 
+static void tell_spawner(int taken, char word)
+{
+	(void)!write(taken, &word, 1); /* one that is gone takes its shims with it */
+}
+
 /* The keeper waits for this word and for nothing else: without memory to send it, it is sent as
  * soon as there is some. */
 static int send_surely(int sock, const struct wire_out *out)
@@ -393,7 +398,9 @@ static pid_t give_birth(struct command *command)
 	return pid < 0 ? -errno : pid;
 }
 
-static NORETURN void shim(struct wire_msg *msg, int prepared, const struct account *usual)
+/* taken: what is to be closed when there is time; -1: nothing. */
+static NORETURN void shim(struct wire_msg *msg, int prepared, const struct account *usual,
+                          int taken)
 {
 	struct err err = {0};
 	struct command command = {
@@ -409,6 +416,10 @@ static NORETURN void shim(struct wire_msg *msg, int prepared, const struct accou
 	if (parse_command(&command, msg, usual, &err) < 0)
 		shim_fail(&command, &err);
 	pid_t leader = give_birth(&command);
+	/* Not before: it wakes the spawner, and the command goes first. */
+	if (taken >= 0 && wire_u64(msg, FIELD_ONCE, 0) != 0)
+		tell_spawner(taken, TOLD_ONCE);
+	fd_closep(&taken);
 	close_stdio(&command);
 	if (leader < 0) {
 		(void)err_sys(&err, -leader, "fork the command (the limit on processes?)");
@@ -443,13 +454,10 @@ static void wait_for_command(const struct spawner *spawner, int taken, struct wi
 	for (;;) {
 		if (wait_for_message(spawner, is_parked, ret) == 0)
 			_exit(RESTS);
-		char told = ret->type == WIRE_S_MOUNTED         ? TOLD_MOUNTED
-		            : wire_u64(ret, FIELD_ONCE, 0) != 0 ? TOLD_ONCE
-		                                                : 0;
-		if (told && write(taken, &told, 1) != 1)
-			_exit(1); /* no spawner */
-		if (told == TOLD_MOUNTED)
+		if (ret->type == WIRE_S_MOUNTED) {
+			tell_spawner(taken, TOLD_MOUNTED);
 			_exit(0);
+		}
 		if (ret->type != WIRE_S_CLAIMED)
 			return;
 		is_parked = false;
@@ -469,11 +477,10 @@ static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 	bool has_usual = spawner->is_parked && account_find(AGENT, &spawner->usual, &err) == 0;
 	wait_for_command(spawner, taken, &msg);
 	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
-	(void)close(taken);
 	(void)close(spawner->sock);
 	if (msg.type != WIRE_S_EXEC || msg.fd_count < 1)
 		_exit(0); /* the keeper will notice the silence */
-	shim(&msg, prepared, has_usual ? &spawner->usual : NULL);
+	shim(&msg, prepared, has_usual ? &spawner->usual : NULL, taken);
 }
 
 /* Not before the walls are up, which all commands must share. Without room for one more process the
@@ -506,7 +513,7 @@ static void spawn_one(struct spawner *spawner, struct wire_msg *msg)
 	spawner->rests = spawner->is_once;
 	if (pid == 0) {
 		(void)close(spawner->sock);
-		shim(msg, shim_prepare(spawner), NULL);
+		shim(msg, shim_prepare(spawner), NULL, -1);
 	}
 	if (pid > 0) {
 		spawner->children++;
@@ -520,7 +527,7 @@ static void spawn_one(struct spawner *spawner, struct wire_msg *msg)
 }
 
 /* S_MOUNTED: what is mounted inside changed since we were made. S_CLAIMED: nothing will change any
- * more, and a command is about to come. */
+ * more. */
 static void take_message(struct spawner *spawner)
 {
 	struct wire_msg msg;

@@ -78,14 +78,14 @@ int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *er
 	return 0;
 }
 
-/* After the answer, and before the first command, which is to find everything ready. What the
- * sandbox used while it waited is not its owner's to pay. */
+/* After the answer, and before the first command. What the sandbox used while it waited is not its
+ * owner's to pay. Where one command is all that runs it comes at once, and says so itself. */
 void claim_taken(struct keeper *keeper)
 {
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_CLAIMED, 0);
-	wire_put_u64(&out, FIELD_ONCE, keeper->is_once);
-	(void)!wire_send(keeper->launch.spawn[0], &out); /* it would do without */
+	if (!keeper->is_once)
+		(void)!wire_send(keeper->launch.spawn[0], &out); /* it would do without */
 	meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd,
 	              !keeper->is_once);
 }

@@ -152,6 +152,8 @@ static int send_to_spawner(struct exec *exec, const struct wire_msg *msg,
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		wire_put_u64(&out, numbers[i], wire_u64(msg, numbers[i], 0));
 	wire_put_u64(&out, FIELD_NOFILE, exec->keeper->slot.nofile);
+	if (exec->keeper->is_once)
+		wire_put_u64(&out, FIELD_ONCE, 1);
 	/* A file without a name is not counted: let at least none be larger than all may be. */
 	if (exec->keeper->slot.disk.backend == DISK_SAMPLED)
 		wire_put_u64(&out, FIELD_FILE_BYTES, exec->keeper->slot.disk.bytes);
@@ -225,16 +227,16 @@ static bool make_room(struct keeper *keeper)
 static int launch_command(struct exec *exec, const struct wire_msg *msg)
 {
 	struct child_fds fds = {-1, {-1, -1, -1}};
-	int r = relay_start(exec, exec->keeper->launch.out_dir);
-	if (r >= 0)
-		r = make_pipes(exec, wire_u64(msg, FIELD_STDIN, 0) != 0, &fds);
+	int r = make_pipes(exec, wire_u64(msg, FIELD_STDIN, 0) != 0, &fds);
 	if (r >= 0)
 		r = loop_add(exec->keeper->loop, &exec->status, exec->status_fd, EPOLLIN, on_status,
 		             exec);
 	if (r >= 0)
 		r = send_to_spawner(exec, msg, &fds);
 	child_fds_close(&fds);
-	return r;
+	/* While the shim is busy. If there is nowhere to put its output, nobody will take the
+	 * command's status either, and the shim ends what it started. */
+	return r < 0 ? r : relay_start(exec, exec->keeper->launch.out_dir);
 }
 
 static void on_timeout(struct loop_timer *timer, void *ctx)

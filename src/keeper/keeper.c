@@ -414,9 +414,10 @@ static void on_network_ready(struct keeper *keeper, const struct err *err)
 {
 	if (err->code == ERR_OK) {
 		keeper->started_boot_ms = io_boot_ms();
+		/* Said first: nothing comes before we are back in the loop. */
+		report(keeper, NULL);
 		meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd,
 		              true);
-		report(keeper, NULL);
 		relay_spare(keeper, keeper->slot.is_parked);
 		return;
 	}
