@@ -60,6 +60,25 @@ int box_write(int box_fd, const char *name, const char *text)
 	return r;
 }
 
+/* Over what is there: a rename that replaces a file makes ext4 write it to the disk first. One
+ * write of a part of a page comes whole or not at all, whoever is killed; blank lines mean nothing.
+ */
+static int overwrite(int fd, struct buf *text)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	while ((off_t)buf_len(text) < st.st_size) {
+		int r = buf_put(text, "\n", 1);
+		if (r < 0)
+			return r;
+	}
+	ssize_t n = pwrite(fd, buf_head(text), buf_len(text), 0);
+	if (n < 0)
+		return -errno;
+	return (size_t)n == buf_len(text) ? 0 : -EIO;
+}
+
 int box_write_meta(int box_fd, const struct box_meta *meta)
 {
 	struct buf buf;
@@ -70,7 +89,10 @@ int box_write_meta(int box_fd, const struct box_meta *meta)
 		(unsigned long long)meta->created_ms);
 	for (size_t i = 0; r == 0 && i < meta->layer_count; i++)
 		r = buf_printf(&buf, "layer=%s\n", meta->layers[i]);
-	if (r == 0) {
+	auto_close int old = openat(box_fd, "meta", O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (r == 0 && old >= 0) {
+		r = overwrite(old, &buf);
+	} else if (r == 0) {
 		auto_free char *text = buf_take_string(&buf);
 		r = box_write(box_fd, "meta", text);
 	}

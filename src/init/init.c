@@ -116,6 +116,8 @@ static int take_own_id(struct err *err)
 
 /* --- birth --- */
 
+static void answer(struct init *init, const struct wire_msg *msg);
+
 /* Where there is one id only, commands have the id of whoever serves cloche, to whom /proc gives
  * what belongs to a program that was executed outside. So it is executed once more, inside. Returns
  * only on failure, or where there is no need. */
@@ -195,13 +197,14 @@ static int take_listener(struct init *init, int sock, struct err *err)
 	return 0;
 }
 
-/* Drops its privileges while init builds the root, and waits for that at the end. */
+/* Drops its privileges while init builds the root or waits for its image, and waits for the root at
+ * the end. */
 static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 {
 	struct init_rights rights;
 	struct walls walls = {.listener = -1};
 	struct err err = {0};
-	char go;
+	char is_parked;
 	(void)close(INIT_CONTROL_FD);
 	if (ask_to_be_moved() < 0 || io_read_full(sock, &rights, sizeof(rights)) != sizeof(rights))
 		_exit(0); /* init is gone */
@@ -212,12 +215,12 @@ static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 	if (!is_late && err.code == ERR_OK && birth->drop(&rights, sock, &err) == 0)
 		(void)settle(&walls, &err); /* err says it */
 	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK ||
-	    (!is_late && hand_listener(sock, &walls) < 0) || io_read_full(sock, &go, 1) != 1)
+	    (!is_late && hand_listener(sock, &walls) < 0) || io_read_full(sock, &is_parked, 1) != 1)
 		_exit(1);
 	if (is_late)
 		drop_late(birth, &rights, sock);
 	(void)close(sock);
-	become_spawner(&walls, rights.waits);
+	become_spawner(&walls, is_parked);
 }
 
 static int start_spawner(struct init *init, const struct init_birth *birth, int *ret_sock)
@@ -237,7 +240,7 @@ static int start_spawner(struct init *init, const struct init_birth *birth, int 
 }
 
 /* The spawner drops its privileges meanwhile; the root is there when it may go on. */
-static int let_spawner_go(int spawner, struct err *err)
+static int let_spawner_go(int spawner, char is_parked, struct err *err)
 {
 	struct err theirs;
 	bool is_heard = io_read_full(spawner, &theirs, sizeof(theirs)) == sizeof(theirs);
@@ -245,7 +248,7 @@ static int let_spawner_go(int spawner, struct err *err)
 		*err = theirs;
 		return -1;
 	}
-	if (!is_heard || io_write_all(spawner, "", 1) < 0)
+	if (!is_heard || io_write_all(spawner, &is_parked, 1) < 0)
 		return err_set(err, ERR_INTERNAL, "the spawner ended before it was ready");
 	return 0;
 }
@@ -271,28 +274,52 @@ static struct init_rights read_rights(const struct wire_msg *msg)
 	                            .waits = wire_u64(msg, FIELD_PARKED, 0) != 0};
 }
 
+/* What a command may open is set for each when it starts, so the limit need not be known here. */
+static int drop_spawner(int spawner, const struct wire_msg *msg)
+{
+	struct init_rights rights = read_rights(msg);
+	rights.waits = true;
+	return io_write_all(spawner, &rights, sizeof(rights));
+}
+
+/* Until I_SLOT, which may take long: what needs no root is done meanwhile. */
+static void wait_for_slot(struct init *init, int spawner, struct wire_msg *ret, bool *has_dropped)
+{
+	*has_dropped = false;
+	for (;;) {
+		if (wire_recv(INIT_CONTROL_FD, init->bytes, LIMIT_WIRE_BYTES, ret) <= 0)
+			_exit(0); /* nobody wants us any more */
+		if (ret->type == WIRE_I_SLOT)
+			return;
+		if (ret->type == WIRE_I_DROP && !*has_dropped)
+			*has_dropped = drop_spawner(spawner, ret) == 0;
+		else
+			answer(init, ret);
+		wire_msg_done(ret);
+	}
+}
+
 static int be_born(struct init *init, const struct init_birth *birth, struct err *err)
 {
 	struct wire_msg msg = {0};
+	bool has_dropped;
 	auto_close int spawner = -1;
 	int r = start_spawner(init, birth, &spawner);
 	if (r < 0)
 		return err_sys(err, -r, "fork the spawner");
 	auto_wire_out struct wire_out waiting;
 	wire_begin(&waiting, WIRE_I_READY, 0);
-	r = wire_send(INIT_CONTROL_FD, &waiting);
-	if (r >= 0)
-		r = wire_recv(INIT_CONTROL_FD, init->bytes, LIMIT_WIRE_BYTES, &msg);
-	if (r <= 0 || msg.type != WIRE_I_SLOT)
-		_exit(0); /* nobody wants us any more */
+	if (wire_send(INIT_CONTROL_FD, &waiting) < 0)
+		_exit(0);
+	wait_for_slot(init, spawner, &msg, &has_dropped);
 	struct init_rights rights = read_rights(&msg);
-	r = io_write_all(spawner, &rights, sizeof(rights));
+	r = has_dropped ? 0 : io_write_all(spawner, &rights, sizeof(rights));
 	if (r < 0)
 		(void)err_sys(err, -r, "start the spawner");
 	else
 		r = birth->build(&msg, err);
 	wire_msg_done(&msg);
-	if (r < 0 || let_spawner_go(spawner, err) < 0)
+	if (r < 0 || let_spawner_go(spawner, rights.waits, err) < 0)
 		return -1;
 	return drop_own(init, birth, &rights, spawner, err);
 }

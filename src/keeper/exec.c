@@ -152,7 +152,7 @@ static int send_to_spawner(struct exec *exec, const struct wire_msg *msg,
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		wire_put_u64(&out, numbers[i], wire_u64(msg, numbers[i], 0));
 	wire_put_u64(&out, FIELD_NOFILE, exec->keeper->slot.nofile);
-	if (exec->keeper->is_once)
+	if (exec->keeper->slot.is_once)
 		wire_put_u64(&out, FIELD_ONCE, 1);
 	/* A file without a name is not counted: let at least none be larger than all may be. */
 	if (exec->keeper->slot.disk.backend == DISK_SAMPLED)
@@ -425,13 +425,13 @@ void exec_finish(struct exec *exec)
 	/* After the word is out: the daemon stores it itself before it answers anybody. What was
 	 * made for this one command goes now: nobody looks for it after a power cut, and no other
 	 * comes. */
-	if (!keeper->is_once && outlog_sync(&exec->log) < 0)
+	if (!keeper->slot.is_once && outlog_sync(&exec->log) < 0)
 		log_warn("an exec's end may not be on disk", LOG_STR("exec", exec->id));
-	if (is_success && !keeper->is_once)
+	if (is_success && !keeper->slot.is_once)
 		keeper_sample(keeper);
 	relay_end(exec);
 	relay_update(exec);
-	if (!keeper->is_once)
+	if (!keeper->slot.is_once)
 		relay_spare(keeper, false);
 	output_bound(keeper);
 	keeper_exec_ended(keeper);

@@ -381,9 +381,41 @@ static void report(struct keeper *keeper, const struct err *err)
 		fd_closep(&keeper->slot.result);
 }
 
+static void on_blank_proved(struct keeper *keeper, const struct err *err)
+{
+	keeper->is_refused = err->code != ERR_OK;
+}
+
+/* The network of a blank one is there already, and what it becomes changes nothing about it: so it
+ * is proved now. Inside there is nobody yet but our own. */
+static int prove_blank(struct keeper *keeper, struct err *err)
+{
+	int r = loop_add(keeper->loop, &keeper->init, keeper->launch.init_pidfd, EPOLLIN,
+	                 on_init_exit, keeper);
+	if (r >= 0)
+		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], EPOLLIN,
+		             on_control, keeper);
+	if (r >= 0)
+		r = network_start(keeper, on_blank_proved);
+	if (r < 0)
+		return err_sys(err, -r, "start the sandbox (network)");
+	while (r >= 0 && network_is_proving(keeper) && !keeper->end_reason)
+		r = loop_step(keeper->loop, -1);
+	loop_remove(&keeper->init);
+	loop_remove(&keeper->control);
+	if (r >= 0 && !keeper->is_refused && !keeper->end_reason)
+		return 0;
+	return err_set(err, ERR_INTERNAL,
+	               "start the sandbox (network): it could not be proved that nothing leaves");
+}
+
 /* Without its broker a blank one ends: it has every privilege and nobody's trust yet. */
 static bool wait_blank(struct keeper *keeper, struct err *err)
 {
+	if (prove_blank(keeper, err) < 0) {
+		report(keeper, err);
+		return false;
+	}
 	report(keeper, NULL);
 	return launch_await(&keeper->launch, err);
 }
@@ -417,7 +449,7 @@ static void on_network_ready(struct keeper *keeper, const struct err *err)
 		/* Said first: nothing comes before we are back in the loop. */
 		report(keeper, NULL);
 		meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd,
-		              true);
+		              !keeper->slot.is_once);
 		relay_spare(keeper, keeper->slot.is_parked);
 		return;
 	}
@@ -431,7 +463,9 @@ static int live(struct keeper *keeper)
 	int r = prepare_loop(keeper);
 	if (r >= 0)
 		r = guest_start(keeper);
-	if (r >= 0)
+	if (r >= 0 && keeper->network)
+		on_network_ready(keeper, &(struct err){0}); /* proved while it was blank */
+	else if (r >= 0)
 		r = network_start(keeper, on_network_ready);
 	if (r < 0) {
 		struct err err = {0};
@@ -490,6 +524,7 @@ int keeper_run(struct wire_msg *msg)
 	(void)signal(SIGPIPE, SIG_IGN);
 	forget_environment();
 	int r = slot_parse(msg, &keeper.slot, &err);
+	keeper.bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	launch_init(&keeper.launch, &keeper.slot, keeper_layout());
 	if (r >= 0 && loop_new(&keeper.loop) < 0)
 		r = err_set(&err, ERR_UNAVAILABLE, "start the sandbox (loop): out of memory");
@@ -502,12 +537,10 @@ int keeper_run(struct wire_msg *msg)
 	if (r >= 0)
 		r = launch_finish(&keeper.launch, &err);
 	int status = 1;
-	if (r < 0) {
+	if (r < 0)
 		report(&keeper, &err);
-	} else {
-		keeper.bytes = mem_zalloc(LIMIT_WIRE_BYTES);
+	else
 		status = live(&keeper);
-	}
 	keeper_done(&keeper);
 	return status;
 }

@@ -351,6 +351,21 @@ static int step_move(struct launch *launch, struct err *err)
 	return r < 0 ? err_sys(err, -r, "place the spawner in its cgroup") : 0;
 }
 
+/* A blank one has time for it. Where processes are counted per user that limit is among the rights,
+ * and comes with the rest. */
+static int step_drop(struct launch *launch, struct err *err)
+{
+	const struct slot *slot = launch->slot;
+	if (!slot->is_blank || slot->nproc != UINT64_MAX || slot->range_count <= AGENT_ID)
+		return 0;
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_I_DROP, 0);
+	wire_put_u64(&out, FIELD_RANGE_COUNT, slot->range_count);
+	wire_put_u64(&out, FIELD_NPROC, slot->nproc);
+	int r = wire_send(launch->control[0], &out);
+	return r < 0 ? err_sys(err, -r, "tell init to drop rights") : 0;
+}
+
 /* Nothing here needs the sandbox's network, nor anybody's names. */
 static int step_leave(struct launch *launch, struct err *err)
 {
@@ -471,7 +486,7 @@ static const struct step ground[] = {
 	{"output", step_output},     {"socket", step_socket}, {"userns", step_userns},
 	{"disk", step_disk},         {"files", step_files},   {"sockets", step_sockets},
 	{"network", step_network},   {"clone", step_clone},   {"init", step_waits},
-	{"cgroups", step_move},      {"leave", step_leave},
+	{"cgroups", step_move},      {"drop", step_drop},     {"leave", step_leave},
 };
 
 static const struct step rest[] = {

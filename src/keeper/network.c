@@ -357,6 +357,11 @@ int network_start(struct keeper *keeper,
 	return 0;
 }
 
+bool network_is_proving(const struct keeper *keeper)
+{
+	return keeper->network && keeper->network->is_proving;
+}
+
 void network_done(struct keeper *keeper)
 {
 	struct network *network = keeper->network;

@@ -18,6 +18,8 @@ struct network;
  * nothing to prove. */
 int network_start(struct keeper *keeper,
                   void (*on_ready)(struct keeper *keeper, const struct err *err)) NODISCARD;
+/* on_ready was not called yet, or a later policy is not confirmed yet. */
+bool network_is_proving(const struct keeper *keeper);
 void network_done(struct keeper *keeper);
 /* K_POLICY: answered by network itself, later. */
 int network_policy(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,

@@ -102,6 +102,7 @@ static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 	slot->nproc = wire_u64(msg, FIELD_NPROC, UINT64_MAX);
 	slot->output_rate = wire_u64(msg, FIELD_OUTPUT_RATE, UINT64_MAX);
 	slot->deadline_ms = wire_u64(msg, FIELD_DEADLINE_MS, 0);
+	slot->is_once = wire_u64(msg, FIELD_ONCE, 0) != 0;
 }
 
 static int parse_identity(const struct wire_msg *msg, struct slot *slot, struct err *err)

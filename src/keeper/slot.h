@@ -35,7 +35,8 @@ struct slot {
 	uint64_t nofile;
 	uint64_t nproc; /* processes of one user; the next best where no cgroup counts them */
 	uint64_t output_rate;
-	uint64_t deadline_ms;                                         /* CLOCK_BOOTTIME, 0 = none */
+	uint64_t deadline_ms; /* CLOCK_BOOTTIME, 0 = none */
+	bool is_once; /* for one command, and removed after it; of a parked one its claim says it */
 	int result, sandbox_dir, run_dir, program, templates, dialer; /* owned */
 	int layers[LIMIT_LAYERS];                                     /* owned, lowest first */
 	size_t layer_count;

@@ -123,7 +123,6 @@ struct keeper {
 	struct conn *binder;     /* changes the parked sandbox just now; NULL: nobody */
 	bool is_refused;         /* it never became ready */
 	bool is_bound;           /* it was changed, once */
-	bool is_once;            /* for one command, and removed after it */
 	const char *end_reason;  /* set once, when the end begins */
 	uint64_t grace_ms;       /* of that end */
 };

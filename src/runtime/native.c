@@ -128,6 +128,8 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 	if (how == RUNTIME_START && sandbox->spec.ttl_ms)
 		wire_put_u64(&out, FIELD_DEADLINE_MS,
 		             io_boot_ms() + LAUNCH_MS + sandbox->spec.ttl_ms);
+	if (how == RUNTIME_START && spec_is_for_one_command(&sandbox->spec))
+		wire_put_u64(&out, FIELD_ONCE, 1);
 	gate_call(&native_of(runtime)->launches, number, &out, LAUNCH_MS, on_launched, launch);
 }
 
