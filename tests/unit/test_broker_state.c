@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "broker/box.h"
 #include "broker/state.h"
 #include "broker/userdb.h"
 #include "harness/test.h"
@@ -116,6 +117,39 @@ static const char passwd[] = "root:x:0:0:root:/root:/bin/bash\n"
 			     "broken\n"
 			     "cloche:x:998:997::/:/usr/sbin/nologin\n"
 			     "odd:x:notanumber:1::/:\n";
+
+/* The second is shorter, and stands in the same file: nothing is made, renamed or left over. */
+TEST(meta_is_written_over_in_place)
+{
+	struct box_meta first = {.slot = 7,
+	                         .range_base = 100000,
+	                         .range_count = 65536,
+	                         .keeper_uid = 4000,
+	                         .created_ms = 1234567890123,
+	                         .layers = {"ly_one", "ly_two"},
+	                         .layer_count = 2};
+	struct box_meta second = {
+		.slot = -1, .range_base = 1, .layers = {"ly_3"}, .layer_count = 1};
+	struct box_meta found;
+	struct stat before, after;
+	int dir = test_dir_fd();
+	CHECK_INT(box_write_meta(dir, &first), 0);
+	CHECK_INT(fstatat(dir, "meta", &before, 0), 0);
+	CHECK_INT(box_write_meta(dir, &second), 0);
+	CHECK_INT(fstatat(dir, "meta", &after, 0), 0);
+	CHECK_INT(before.st_ino, after.st_ino);
+	CHECK_INT(box_read_meta(dir, &found), 0);
+	CHECK_INT(found.slot, -1);
+	CHECK_INT(found.range_base, 1);
+	CHECK_INT(found.layer_count, 1);
+	CHECK_STR(found.layers[0], "ly_3");
+	CHECK_INT(box_write_meta(dir, &first), 0);
+	CHECK_INT(box_read_meta(dir, &found), 0);
+	CHECK_INT(found.slot, 7);
+	CHECK_INT(found.layer_count, 2);
+	CHECK_STR(found.layers[1], "ly_two");
+	CHECK_INT(faccessat(dir, "meta.new", F_OK, 0), -1);
+}
 
 TEST(accounts_are_found_by_name)
 {
