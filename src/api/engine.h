@@ -81,8 +81,7 @@ struct exec_watch_ops {
 	void (*on_output)(struct exec_watch *watch, void *ctx);
 	/* Input that was refused can be offered again. May be NULL. */
 	void (*on_room)(struct exec_watch *watch, void *ctx);
-	/* It ended, and the row is committed; or the daemon ends (exec is NULL). The watch is no
-	 * longer registered. */
+	/* Its end is committed, or the daemon ends (exec is NULL). No longer registered. */
 	void (*on_over)(struct exec_watch *watch, const struct exec *exec, void *ctx);
 };
 
@@ -92,11 +91,10 @@ struct exec_watch {
 	bool is_holder; /* output waits for this one: it must ack what it has read */
 	bool is_writer; /* input comes from this one and nobody else */
 	uint64_t acked;
-	uint64_t written; /* the engine's: output up to here is in the log, or lost */
-	/* The engine's: how the command ended, while that is not stored yet; else NULL. */
-	const struct exec *ended;
-	struct exec_watch *next; /* the engine's */
-	void *live;              /* the engine's; NULL: not registered */
+	uint64_t written;         /* the engine's: output up to here is in the log, or lost */
+	const struct exec *ended; /* the engine's: how it did, until that is stored; or NULL */
+	struct exec_watch *next;  /* the engine's */
+	void *live;               /* the engine's; NULL: not registered */
 };
 
 struct exec_size {

@@ -132,7 +132,7 @@ TEST(meta_is_written_over_in_place)
 		.slot = -1, .range_base = 1, .layers = {"ly_3"}, .layer_count = 1};
 	struct box_meta found;
 	struct stat before, after;
-	int dir = test_dir_fd();
+	auto_close int dir = test_dir_fd();
 	CHECK_INT(box_write_meta(dir, &first), 0);
 	CHECK_INT(fstatat(dir, "meta", &before, 0), 0);
 	CHECK_INT(box_write_meta(dir, &second), 0);
