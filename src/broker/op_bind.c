@@ -80,6 +80,7 @@ static void put_bind(const struct asked *asked, const struct wish_mounts *mounts
 	wire_put_u64(out, FIELD_KEEPER_UID, asked->meta.keeper_uid);
 	wire_put_u64(out, FIELD_PID, (uint64_t)asked->init.pid);
 	wire_put_u64(out, FIELD_START_TIME, asked->init.start_time);
+	wire_put_u64(out, FIELD_LASTING, wire_u64(asked->msg, FIELD_LASTING, 0) != 0);
 	wish_put_limits(&asked->limits, false, out);
 	wish_mounts_put(mounts, out);
 	/* In the order of enum keeper_fd. */

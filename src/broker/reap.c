@@ -158,10 +158,23 @@ static int remove_box(const struct site *site, const char *id, int box_fd, struc
 	return 0;
 }
 
+/* Nobody mounts it any more. What ran on it may have been made to be removed, and synced nothing.
+ */
+static int sync_image(int box_fd)
+{
+	auto_close int image = path_open_plain(box_fd, "disk.img", O_RDONLY, 0);
+	if (image < 0)
+		return image == -ENOENT ? 0 : image;
+	return fsync(image) < 0 ? -errno : 0;
+}
+
 static int keep_box(const char *id, int box_fd, struct err *err)
 {
 	struct box_meta meta;
-	int r = box_read_meta(box_fd, &meta);
+	int r = sync_image(box_fd);
+	if (r < 0)
+		return err_sys(err, -r, "sync the disk of %s", id);
+	r = box_read_meta(box_fd, &meta);
 	if (r == 0) {
 		meta.slot = -1;
 		r = box_write_meta(box_fd, &meta);

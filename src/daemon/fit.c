@@ -55,9 +55,11 @@ enum fit fit_of(const struct sandbox *made, const struct spec *wanted)
 
 	if (!is_same_kind(made, wanted) || !is_same_text(made->spec.image, wanted->image))
 		return FIT_NOT;
-	if (fit == FIT_AS_IS &&
-	    (wanted->mount_count > 0 || !str_eq(runtime_hostname(&made->spec, made->id.text),
-	                                        runtime_hostname(wanted, made->id.text))))
+	/* The disk of one that waits is good for what is removed again. */
+	bool must_last = !wanted->is_ephemeral && strings_has(&made->mechanisms, "disk=loop");
+	if (fit == FIT_AS_IS && (must_last || wanted->mount_count > 0 ||
+	                         !str_eq(runtime_hostname(&made->spec, made->id.text),
+	                                 runtime_hostname(wanted, made->id.text))))
 		return FIT_BOUND;
 	return fit;
 }

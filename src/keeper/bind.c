@@ -33,7 +33,7 @@ struct binding {
 	uint64_t init_start;
 	int pidfd;             /* of init */
 	int keeper;            /* connection */
-	int disk_fd;           /* of a tmpfs */
+	int disk_fd;           /* of a mount of its own: tmpfs, loop */
 	struct disk_spec disk; /* as it is */
 	uint8_t *bytes;
 };
@@ -118,6 +118,14 @@ static int step_disk(struct binding *binding, struct err *err)
 	return 0;
 }
 
+static int step_last(struct binding *binding, struct err *err)
+{
+	if (!binding->slot.disk.is_lasting)
+		return 0;
+	int r = disk_make_lasting(&binding->disk, binding->disk_fd);
+	return r < 0 ? err_sys(err, -r, "make the disk last") : 0;
+}
+
 /* From here on "/" is the sandbox's. */
 static int step_enter(struct binding *binding, struct err *err)
 {
@@ -170,9 +178,9 @@ static const struct {
 	const char *name;
 	int (*run)(struct binding *binding, struct err *err);
 } steps[] = {
-	{"init", step_init},     {"hold", step_hold},       {"sources", step_sources},
-	{"limits", step_limits}, {"disk", step_disk},       {"enter", step_enter},
-	{"inside", step_inside}, {"release", step_release},
+	{"init", step_init},     {"hold", step_hold},     {"sources", step_sources},
+	{"limits", step_limits}, {"disk", step_disk},     {"last", step_last},
+	{"enter", step_enter},   {"inside", step_inside}, {"release", step_release},
 };
 
 static int run_steps(struct binding *binding, struct err *err)

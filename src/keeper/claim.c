@@ -35,7 +35,7 @@ int claim_bind(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 	wire_put_str(&out, FIELD_DISK_BACKEND, disk_name(disk->backend));
 	wire_put_u64(&out, FIELD_DISK, disk->bytes);
 	wire_put_u64(&out, FIELD_INODES, disk->inodes);
-	if (disk->backend == DISK_TMPFS)
+	if (disk->backend == DISK_TMPFS || disk->backend == DISK_LOOP)
 		wire_put_fd(&out, keeper->launch.rootfs.disk_fd);
 	int r = wire_send(conn->sock, &out); /* its first answer: there is room */
 	if (r < 0)

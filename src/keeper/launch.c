@@ -412,6 +412,10 @@ static int step_limits(struct launch *launch, struct err *err)
 	wanted.bytes = slot_disk_bytes(slot->disk.backend, wanted.bytes, slot->limits.memory);
 	if (wanted.backend != slot->disk.backend)
 		return err_set(err, ERR_CONFLICT, "its disk is of another kind");
+	if (wanted.is_lasting)
+		r = disk_make_lasting(&slot->disk, launch->rootfs.disk_fd);
+	if (r < 0)
+		return err_sys(err, -r, "make the disk last");
 	if (wanted.bytes == slot->disk.bytes && wanted.inodes == slot->disk.inodes)
 		return 0;
 	slot->disk.bytes = wanted.bytes;

@@ -97,6 +97,7 @@ static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 		.inodes = wire_u64(msg, FIELD_INODES, 200000),
 		.project = slot->keeper_uid,
 		.loop_template_fd = -1,
+		.is_lasting = wire_u64(msg, FIELD_LASTING, 0) != 0,
 	};
 	slot->nofile = wire_u64(msg, FIELD_NOFILE, 4096);
 	slot->nproc = wire_u64(msg, FIELD_NPROC, UINT64_MAX);
@@ -210,6 +211,7 @@ int slot_parse_bind(struct wire_msg *msg, struct slot *ret, struct err *err)
 	ret->disk.bytes = wire_u64(msg, FIELD_DISK, 0);
 	ret->disk.inodes = wire_u64(msg, FIELD_INODES, 0);
 	ret->disk.project = ret->keeper_uid;
+	ret->disk.is_lasting = wire_u64(msg, FIELD_LASTING, 0) != 0;
 	return parse_mounts(msg, ret, err);
 }
 

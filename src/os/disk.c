@@ -106,6 +106,11 @@ int disk_resize(const struct disk_spec *spec, int fd)
 	return mount_reconfigure(fd, options);
 }
 
+int disk_make_lasting(const struct disk_spec *spec, int fd)
+{
+	return spec->backend == DISK_LOOP ? mount_reconfigure(fd, "barrier") : 0;
+}
+
 int disk_usage(const struct disk_spec *spec, int fd, struct disk_usage *ret)
 {
 	struct statfs fs;

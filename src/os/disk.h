@@ -24,6 +24,7 @@ struct disk_spec {
 	uint64_t inodes;
 	uint32_t project;     /* quota: project id to use (unique per slot) */
 	int loop_template_fd; /* loop: from disk_loop_template; others ignore it */
+	bool is_lasting;      /* loop: what is synced on it is on the host's disk; others always */
 };
 
 /* A block of nothing but this byte in what `fill` makes is room that is taken, not content: it may
@@ -45,6 +46,9 @@ int disk_prepare(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_fd,
 /* Changes bytes and inodes of what disk_prepare gave (fd: the same, or a directory of a quota). At
  * once, whatever is on it. -EOPNOTSUPP: a loop image has the size it was made with. */
 int disk_resize(const struct disk_spec *spec, int fd) NODISCARD;
+/* As if it had been made with is_lasting. Of one that is not, the host's disk sees what the kernel
+ * has no room for, or what is synced of the image after the last mount is gone. */
+int disk_make_lasting(const struct disk_spec *spec, int fd) NODISCARD;
 /* Bytes and inodes used and whether either is exhausted. fd is what disk_prepare gave, or a
  * directory on it. One fstatfs, which needs no rights. -EOPNOTSUPP: `sampled`, whose files must
  * be counted by somebody who may enter its directories. */

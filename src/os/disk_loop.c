@@ -212,7 +212,7 @@ static int attach(int image_fd, char *device, size_t size)
 	return -EBUSY;
 }
 
-static int mount_image(int image_fd, int *ret_fd)
+static int mount_image(int image_fd, bool is_lasting, int *ret_fd)
 {
 	char device[32];
 	/* Open until the mount holds the device: else it clears itself at once. */
@@ -220,9 +220,11 @@ static int mount_image(int image_fd, int *ret_fd)
 	if (loop < 0)
 		return loop;
 	/* discard gives the blocks of removed files back to the host. Tables of inodes nobody used
-	 * are not zeroed in the background: they are known to be empty. */
-	return mount_new("ext4", device, "discard,noinit_itable", MOUNT_NOSUID | MOUNT_NODEV,
-	                 ret_fd);
+	 * are not zeroed in the background: they are known to be empty. A barrier syncs the whole
+	 * image, at the latest when it is unmounted, for what is removed in the next moment. */
+	return mount_new("ext4", device,
+	                 is_lasting ? "discard,noinit_itable" : "discard,noinit_itable,nobarrier",
+	                 MOUNT_NOSUID | MOUNT_NODEV, ret_fd);
 }
 
 /* What the image starts with, in a folder that is gone again afterwards. */
@@ -296,5 +298,5 @@ int disk_loop_mount(const struct disk_spec *spec, int sandbox_dir_fd, int *ret_f
 {
 	auto_close int image = open_image(spec->loop_template_fd, sandbox_dir_fd);
 
-	return image < 0 ? image : mount_image(image, ret_fd);
+	return image < 0 ? image : mount_image(image, spec->is_lasting, ret_fd);
 }

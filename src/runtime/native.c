@@ -130,6 +130,8 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 		             io_boot_ms() + LAUNCH_MS + sandbox->spec.ttl_ms);
 	if (how == RUNTIME_START && spec_is_for_one_command(&sandbox->spec))
 		wire_put_u64(&out, FIELD_ONCE, 1);
+	if (how == RUNTIME_START)
+		wire_put_u64(&out, FIELD_LASTING, !sandbox->spec.is_ephemeral);
 	gate_call(&native_of(runtime)->launches, number, &out, LAUNCH_MS, on_launched, launch);
 }
 
@@ -180,6 +182,7 @@ static void native_bind(struct runtime *runtime, const struct spec *made,
 		put_hostname(&out, wanted);
 	put_changes(&out, &made->limits, &wanted->spec.limits);
 	put_mounts(&out, &wanted->spec);
+	wire_put_u64(&out, FIELD_LASTING, !wanted->spec.is_ephemeral);
 	gate_call(&native_of(runtime)->binds, number, &out, BIND_MS, on_bound, bind);
 }
 

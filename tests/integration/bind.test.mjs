@@ -197,6 +197,24 @@ describe('binding at the claim', () => {
 	for (const mode of ['', ':rw'])
 		test(`a file${mode}`, () => alike(() => ['-v', `${path.join(fresh('filed', OWNER), 'seed')}:/mnt/file${mode}`], ({ inside }) => assert.match(inside, /^seed of filed$/m)));
 
+	test('what is synced in a sandbox that stays is on the disk; one for a command has no need', async () => {
+		const options = async (daemon, argv) => (await daemon.ok(argv)).trim();
+		const look = ['--', 'sh', '-c', "awk '$2 == \"/workspace\" && $3 == \"ext4\" { print $4 }' /proc/mounts"];
+		for (const daemon of [cloche, plain, blank]) {
+			await filled();
+			const once = await options(daemon, ['run', ...look]);
+			if (!once) return; // another kind of disk
+			assert.match(once, /nobarrier/);
+			await filled();
+			const { id } = await create([], daemon);
+			assert.doesNotMatch(await options(daemon, ['sandbox', 'exec', id, ...look]), /nobarrier/);
+			await daemon.ok(['sandbox', 'stop', id]);
+			await daemon.ok(['sandbox', 'start', id]);
+			assert.doesNotMatch(await options(daemon, ['sandbox', 'exec', id, ...look]), /nobarrier/);
+			await remove(id, daemon);
+		}
+	});
+
 	test('limits act', async () => {
 		await filled();
 		const parked = folders();

@@ -10,6 +10,7 @@ static struct spec wanted;
 static void set_up(const char *disk)
 {
 	spec_init(&wanted);
+	wanted.is_ephemeral = true;
 	made = sandbox_new(&wanted, 1);
 	strings_add(&made->mechanisms, disk);
 }
@@ -61,6 +62,25 @@ TEST(names_limits_and_mounts_are_bound)
 	spec_add_mount(&wanted, "/x", "gr_00000000000000000001", "/mnt", true);
 	CHECK_INT(fit_of(made, &wanted), FIT_BOUND);
 	tear_down();
+}
+
+TEST(a_disk_that_must_outlive_a_power_cut_is_bound)
+{
+	static const struct {
+		const char *disk;
+		enum fit fit;
+	} rows[] = {{"disk=loop", FIT_BOUND},
+	            {"disk=sampled", FIT_AS_IS},
+	            {"disk=tmpfs", FIT_AS_IS},
+	            {"disk=quota", FIT_AS_IS}};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		set_up(rows[i].disk);
+		CHECK_INT(fit_of(made, &wanted), FIT_AS_IS);
+		wanted.is_ephemeral = false;
+		CHECK_INT(fit_of(made, &wanted), rows[i].fit);
+		tear_down();
+	}
 }
 
 TEST(a_disk_changes_where_its_kind_can)

@@ -69,7 +69,7 @@ export class Daemon {
 		}
 	}
 
-	outputs() {
+	logStreams() {
 		if (!this.logFile) return ['pipe', 'pipe'];
 		const file = fs.openSync(this.logFile, 'a');
 		return [file, file];
@@ -86,7 +86,7 @@ export class Daemon {
 		this.child = spawn(...command, {
 			env: this.env,
 			...(this.enter ? {} : { uid, gid }),
-			stdio: ['ignore', ...this.outputs()],
+			stdio: ['ignore', ...this.logStreams()],
 		});
 		const child = this.child;
 		const take = (part) => (this.log += part);
