@@ -12,8 +12,8 @@
  * A made-up source is judged like anything else: dropped here, it would look like a dead host.
  *
  * The second is where packets leave their socket. Multicast and broadcast have no way to a socket
- *of ours, because the kernel takes them for members alone; so they are told and dropped there,
- *where whoever sends them gets an error:
+ * of ours, because the kernel takes them for members alone; so they are told and dropped there,
+ * where whoever sends them gets an error:
  *
  *	UDP to such a group         log to us, drop
  *	everything else             accept     by the chain's policy
