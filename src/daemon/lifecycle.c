@@ -337,7 +337,7 @@ static void claim(struct member *member)
 	if (spec->ttl_ms)
 		wire_put_u64(&out, FIELD_DEADLINE_MS,
 		             io_boot_ms() + ENFORCE_MOST_MS + spec->ttl_ms);
-	if (spec_is_for_one_command(spec))
+	if (spec_is_for_one_command(spec) || spec->is_single)
 		wire_put_u64(&out, FIELD_ONCE, 1);
 	peer_call(member->peer, number, &out, CLAIM_MS, on_claimed, member);
 }

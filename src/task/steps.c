@@ -112,6 +112,17 @@ static void choose_image(const struct job *job, struct spec *spec)
 		spec_set(&spec->image, name);
 }
 
+/* A script and nothing around it: what it says is in the store before its sandbox goes. */
+static bool is_one_command(const struct job *job)
+{
+	struct err err = {0};
+	struct agent agent;
+
+	return step_agent(job, &agent, &err) == 0 && agent.protocol != AGENT_ACP &&
+	       !task_is_interactive(job->choices) && !workspace_is_there(job) &&
+	       !json_object_get(job->choices, "outputSchema");
+}
+
 static int make_spec(struct job *job, struct spec *ret, struct err *err)
 {
 	const struct tasks_config *config = &job->tasks->config;
@@ -128,6 +139,7 @@ static int make_spec(struct job *job, struct spec *ret, struct err *err)
 	ret->made_by = token_chain(job);
 	ret->ttl_ms = job->run->timeout_ms + JOB_TTL_MARGIN_MS;
 	ret->is_ephemeral = true; /* its row is in the queue of the store before ours */
+	ret->is_single = is_one_command(job);
 	return 0;
 }
 
