@@ -28,6 +28,8 @@ struct engine;
 struct exec_watch;
 struct request;
 struct skill_ops;
+struct store_result;
+struct store_write;
 
 typedef void (*engine_on_done)(const struct err *err, void *ctx);
 /* The object is NULL on failure. */
@@ -110,6 +112,8 @@ struct exec_start {
 	bool is_attached; /* output waits for an attached reader from the first byte on */
 	bool is_internal; /* the daemon's own: no row, no event, forgotten when it is read */
 	bool is_recorded; /* answered once its row is stored, also in a sandbox that is ephemeral */
+	bool is_noted;    /* its id is on disk with whoever asks, who looks for it after a crash: it
+	                     is answered, and its end is told, before their rows are stored */
 	struct exec_watch *watch; /* registered before it starts; NULL: nobody yet */
 };
 
@@ -132,6 +136,14 @@ struct engine_ops {
 	/* Answers when everything that a client was told is stored, at once if it is: the end of a
 	 * run is told first and stored then. */
 	void (*settle)(struct engine *engine, engine_on_done on_settled, void *ctx);
+	/* Adds the removal of an ephemeral sandbox to a write of the caller's: both are stored or
+	 * none is. False: it is not added, because it does not run or ends already. After true,
+	 * given_up must follow with what became of the write; only then is it taken down. write
+	 * NULL: whether it would be. */
+	bool (*give_up)(struct engine *engine, const char *id, struct store_write *write);
+	void (*given_up)(struct engine *engine, const char *id, const struct store_result *result);
+	/* As it is now, which the store may not know yet; SANDBOX_NONE: there is none. */
+	enum sandbox_state (*state)(struct engine *engine, const char *id);
 	/* The sandbox with what it has used up to now. */
 	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
 	               void *ctx);

@@ -362,7 +362,7 @@ static int start_agent(struct job *job, struct err *err)
 	auto_(exec_freep) struct exec *exec = NULL;
 	struct engine *engine = engine_of(job);
 	struct strings env = {0};
-	struct exec_start start = {.env = &env, .watch = &job->watch, .is_recorded = true};
+	struct exec_start start = {.env = &env, .watch = &job->watch, .is_noted = true};
 	uint64_t now = io_boot_ms();
 
 	if (step_agent(job, &agent, err) < 0)
@@ -565,10 +565,28 @@ static void remove_made(struct job *job)
 	sandbox_page_done(&page);
 }
 
+bool step_gives_up(const struct job *job)
+{
+	struct engine *engine = engine_of(job);
+
+	return job->run->step == RUN_STEP_CLEANUP && job->run->sandbox.text[0] && !job_guest(job) &&
+	       !job->run->keeps && engine->ops->give_up(engine, job->run->sandbox.text, NULL);
+}
+
+void step_remove_left(struct job *job)
+{
+	remove_late(job->tasks, job->run->sandbox.text);
+}
+
 static void remove_own(struct job *job)
 {
 	struct engine *engine = engine_of(job);
 
+	if (step_gives_up(job)) {
+		job->gives_up = true;
+		job_step_done(job, "completed", NULL);
+		return;
+	}
 	engine->ops->remove(engine, job->run->sandbox.text,
 	                    ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed, job_ask(job));
 	store_hurry(job_store(job)); /* whoever waits for the run waits for this */

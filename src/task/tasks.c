@@ -142,6 +142,17 @@ static void on_again(struct loop_timer *timer, void *ctx)
 	tasks_serve(ctx);
 }
 
+/* Takes one that is in no list. */
+static void begin(struct tasks *tasks, struct job *job)
+{
+	link_job(&tasks->jobs, job);
+	tasks->running++;
+	store_set_company(tasks->config.store, tasks->running);
+	tasks->started++;
+	memcpy(tasks->turn, job->run->team.text, sizeof(tasks->turn));
+	job_begin(job);
+}
+
 void tasks_serve(struct tasks *tasks)
 {
 	struct job *job;
@@ -157,13 +168,15 @@ void tasks_serve(struct tasks *tasks)
 			return;
 		unlink_job(&tasks->queue, job);
 		tasks->queued--;
-		link_job(&tasks->jobs, job);
-		tasks->running++;
-		store_set_company(tasks->config.store, tasks->running);
-		tasks->started++;
-		memcpy(tasks->turn, job->run->team.text, sizeof(tasks->turn));
-		job_begin(job);
+		begin(tasks, job);
 	}
+}
+
+/* Whoever came before it is not kept waiting by it. */
+static bool is_its_turn(const struct tasks *tasks, const struct job *job)
+{
+	return !tasks->is_shut && !tasks->queue && !tasks->arriving && !has_many_starting(tasks) &&
+	       has_room(tasks, job);
 }
 
 static void enqueue(struct tasks *tasks, struct job *job)
@@ -209,6 +222,7 @@ void tasks_job_over(struct job *job)
 struct creation {
 	struct tasks *tasks;
 	struct job *job; /* NULL: no run yet */
+	bool is_new;     /* the task is made, too */
 	tasks_on_done on_done;
 	void *ctx;
 };
@@ -261,30 +275,96 @@ void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks
 	sessions_create(tasks, task, run, NULL, on_done, ctx);
 }
 
-void sessions_create(struct tasks *tasks, struct task *task, struct run *run, struct turn *first,
-                     tasks_on_done on_done, void *ctx)
+static struct store_write *new_creation(struct creation *creation, const struct task *task,
+                                        const struct run *run)
 {
-	struct creation *creation = mem_new(struct creation);
-	struct store_write *write = store_write_new(tasks->config.store);
-	bool is_new = task->run_count == 0 && task->created_ms == 0;
+	struct store_write *write = store_write_new(creation->tasks->config.store);
 
-	if (is_new) {
-		task->created_ms = io_real_ms();
+	if (creation->is_new)
 		store_add_task(write, task);
-	}
 	if (run)
 		store_add_run(write, run);
 	if (run && run->resume_from.text[0])
 		store_use_resume(write, run->resume_from.text, run->id.text);
 	put_event(write, task, run);
-	*creation = (struct creation){tasks, run ? job_new(tasks, run, task) : NULL, on_done, ctx};
-	if (creation->job && first)
-		put_first(write, creation->job, first);
-	if (creation->job)
-		link_job(&tasks->arriving, creation->job);
-	else
-		task_free(task);
+	return write;
+}
+
+/* It waits for its turn when it is stored. */
+static void create_waiting(struct creation *creation, struct store_write *write)
+{
+	link_job(&creation->tasks->arriving, creation->job);
 	store_write_submit(write, on_created, creation);
+}
+
+/* The store refuses the token of its run: it is created all the same, and ends for that. */
+static void create_again(struct job *job, struct creation *creation)
+{
+	struct run *run = take_ptr(job->run);
+	struct task *task = take_ptr(job->task);
+
+	job_free(job);
+	run->state = RUN_PENDING;
+	run->step = RUN_STEP_TOKEN;
+	run->end = RUN_END_NONE;
+	spec_set(&run->detail, NULL);
+	run->started_ms = 0;
+	run->exec = run->token = (struct id){0};
+	creation->job = job_new(creation->tasks, run, task);
+	create_waiting(creation, new_creation(creation, task, run));
+}
+
+bool tasks_born(struct job *job, const struct store_result *result)
+{
+	struct creation *creation = take_ptr(job->creation);
+	struct tasks *tasks = job->tasks;
+
+	if (result->ok || tasks->is_shut) {
+		creation->on_done(result->ok ? &no_err : &result->err, creation->ctx);
+		mem_freep(&creation);
+		return true;
+	}
+	unlink_job(&tasks->jobs, job);
+	tasks->running--;
+	tasks->started--;
+	store_set_company(tasks->config.store, tasks->running);
+	if (result->err.code == ERR_FORBIDDEN) {
+		create_again(job, creation);
+		return false;
+	}
+	job_free(job);
+	creation->on_done(&result->err, creation->ctx);
+	mem_freep(&creation);
+	return false;
+}
+
+void sessions_create(struct tasks *tasks, struct task *task, struct run *run, struct turn *first,
+                     tasks_on_done on_done, void *ctx)
+{
+	struct creation *creation = mem_new(struct creation);
+	struct store_write *write;
+	struct job *job;
+
+	*creation = (struct creation){.tasks = tasks, .on_done = on_done, .ctx = ctx};
+	creation->is_new = task->run_count == 0 && task->created_ms == 0;
+	if (creation->is_new)
+		task->created_ms = io_real_ms();
+	write = new_creation(creation, task, run);
+	if (!run) {
+		task_free(task);
+		store_write_submit(write, on_created, creation);
+		return;
+	}
+	job = creation->job = job_new(tasks, run, task);
+	if (first) {
+		put_first(write, job, first);
+	} else if (is_its_turn(tasks, job)) {
+		job->creation = creation;
+		job->birth = write;
+		begin(tasks, job);
+		return;
+	}
+	create_waiting(creation, write);
 }
 
 struct stop {
