@@ -249,6 +249,7 @@ struct tasks {
 	struct job *queue;    /* in the order they came */
 	struct job *arriving; /* not stored yet */
 	size_t running, queued;
+	size_t starting_most; /* runs that wait for their sandboxes at one time */
 	uint64_t started, finished;
 	char turn[33]; /* the team that was served last */
 	bool is_shut;

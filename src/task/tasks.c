@@ -28,11 +28,26 @@ struct store *job_store(const struct job *job)
 	return job->tasks->config.store;
 }
 
+/* Making a sandbox takes processors, not patience: a hundred at once come late all together, and
+ * whoever asks after them is served before. So only some are begun at a time, in the order of the
+ * queue: enough for every processor while others wait for the disk, and no more, because all of
+ * them want the same few locks of the kernel. One that takes long is in nobody's way. */
+enum { STARTING_LEAST = 4, STARTING_PER_PROCESSOR = 2, STARTING_MS = 2000 };
+
+static size_t starting_most(void)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return MAX((size_t)STARTING_LEAST,
+	           processors > 0 ? (size_t)processors * STARTING_PER_PROCESSOR : 0);
+}
+
 struct tasks *tasks_new(const struct tasks_config *config)
 {
 	struct tasks *tasks = mem_new(struct tasks);
 
 	tasks->config = *config;
+	tasks->starting_most = starting_most();
 	return tasks;
 }
 
@@ -108,11 +123,6 @@ static bool is_sooner(const struct tasks *tasks, const struct job *a, const stru
 	return a_wraps != b_wraps ? b_wraps : order < 0;
 }
 
-/* Making a sandbox takes processors, not patience: a hundred at once come late all together, and
- * whoever asks after them is served before. So only some are begun at a time, in the order of the
- * queue. One that takes long is in nobody's way. */
-enum { STARTING_MOST = 16, STARTING_MS = 2000 };
-
 static bool has_many_starting(const struct tasks *tasks)
 {
 	uint64_t now = io_boot_ms();
@@ -120,7 +130,7 @@ static bool has_many_starting(const struct tasks *tasks)
 
 	for (const struct job *job = tasks->jobs; job; job = job->next)
 		count += job->run->step <= RUN_STEP_PROVISION && now < job->begun_ms + STARTING_MS;
-	return count >= STARTING_MOST;
+	return count >= tasks->starting_most;
 }
 
 static struct job *pick(const struct tasks *tasks)
