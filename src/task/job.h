@@ -16,8 +16,8 @@
 #include "api/engine.h"
 #include "base/loop.h"
 #include "store/task.h"
+#include "task/everybody.h"
 #include "task/tasks.h"
-#include "task/tenant.h"
 
 struct agent;
 struct drive;
@@ -242,25 +242,3 @@ bool tasks_born(struct job *job, const struct store_result *result);
 void tasks_serve(struct tasks *tasks);
 /* Answers once what is noted of the run is stored. ERR_NOT_FOUND. */
 void tasks_say(struct tasks *tasks, const char *run, tasks_on_done on_done, void *ctx);
-
-struct tasks {
-	struct tasks_config config;
-	struct job *jobs;     /* running */
-	struct job *queue;    /* in the order they came */
-	struct job *arriving; /* not stored yet */
-	size_t running, queued;
-	size_t starting_most; /* runs that wait for their sandboxes at one time */
-	uint64_t started, finished;
-	char turn[33]; /* the team that was served last */
-	bool is_shut;
-	struct account *accounts; /* account.c */
-	struct outside *outside;  /* outside.c */
-	struct tenant *tenants;   /* tenant.h */
-	struct rhythm meter;      /* the rhythm of these */
-	size_t account_count;
-	struct loop_timer reload;
-	struct loop_timer again;  /* the queue is looked at */
-	struct loop_timer sweep;  /* resume.h */
-	struct keeping *keepings; /* keep.h: those with a thread */
-	struct fetch *fetches;    /* fetch.h, in the order they came */
-};
