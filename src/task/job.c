@@ -267,14 +267,14 @@ static void submit(struct job *job)
 		turns_save(job->turns, write);
 	drive_save(job, write);
 	git_save(job, write);
+	if (job->is_last)
+		put_last(job, write); /* its events before that of the end */
 	for (size_t i = 0; i < job->event_count; i++)
 		store_put_event(write, &job->events[i]);
 	if (job->revoke_token && job->run->token.text[0]) {
 		store_spend(write, job->run->token.text, job->run->cost);
 		store_revoke_credential(write, job->run->token.text, io_real_ms());
 	}
-	if (job->is_last)
-		put_last(job, write);
 	job->sent_count = job->event_count;
 	job->sent_exec = job->run->exec;
 	job->has_more = false;
