@@ -99,9 +99,6 @@ struct engine_ops {
 	 * NULL: whether it would be. */
 	bool (*give_up)(struct engine *engine, const char *id, struct store_write *write);
 	void (*given_up)(struct engine *engine, const char *id, const struct store_result *result);
-	/* The command may have begun in a sandbox of which a daemon before this one died before its
-	 * row was on disk: that is gone, and with it what became of the command. */
-	bool (*has_begun)(struct engine *engine, const char *exec);
 	/* As it is now, which the store may not know yet; SANDBOX_NONE: there is none. */
 	enum sandbox_state (*state)(struct engine *engine, const char *id);
 	/* The sandbox with what it has used up to now. */

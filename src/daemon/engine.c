@@ -70,11 +70,6 @@ static void do_given_up(struct engine *engine, const char *id, const struct stor
 	lifecycle_given_up(of(engine)->fleet, id, result);
 }
 
-static bool do_has_begun(struct engine *engine, const char *exec)
-{
-	return strings_has(&of(engine)->fleet->stray_execs, exec);
-}
-
 static enum sandbox_state do_state(struct engine *engine, const char *id)
 {
 	struct fleet *fleet = of(engine)->fleet;
@@ -626,7 +621,6 @@ static const struct engine_ops ops = {
 	.remove = do_remove,
 	.give_up = do_give_up,
 	.given_up = do_given_up,
-	.has_begun = do_has_begun,
 	.state = do_state,
 	.settle = do_settle,
 	.change = do_change,

@@ -200,7 +200,6 @@ void fleet_free(struct fleet *fleet)
 {
 	if (!fleet)
 		return;
-	strings_done(&fleet->stray_execs);
 	leftover_free_all(fleet);
 	approvals_free(fleet->approvals);
 	while (fleet->members)

@@ -111,7 +111,6 @@ struct fleet {
 	void (*on_guest)(const struct sandbox *sandbox, int fd, void *ctx);
 	void *guest_ctx;
 	struct leftover *leftovers; /* leftover.h */
-	struct strings stray_execs; /* reconcile.c: begun in sandboxes that no row knows */
 	size_t told_early;          /* removals whose clients do not wait for the store */
 	struct member_waiter *settle_waiters;
 	struct calm calm;

@@ -1,9 +1,5 @@
 #include "daemon/reconcile.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -151,26 +147,6 @@ static struct stray *stray_new(struct fleet *fleet, const char *id, bool keep_fi
 	return stray;
 }
 
-/* A start is asked for while the row of its sandbox is on its way to the disk. Whoever noted the id
- * of the command before must know that it may have begun. Every command has a folder from its start
- * on, so these are looked at before they go. */
-static void note_execs(struct fleet *fleet, const char *id)
-{
-	auto_free char *path = mem_printf("%s/out", id);
-	int fd = openat(fleet->sandboxes_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-
-	if (!dir && fd >= 0)
-		(void)close(fd);
-	while (dir && (entry = readdir(dir))) {
-		if (id_is_valid(entry->d_name, "ex"))
-			strings_add(&fleet->stray_execs, entry->d_name);
-	}
-	if (dir)
-		(void)closedir(dir);
-}
-
 /* Nobody's, or one that runs although its row says that it ended. */
 static void reap_if_stray(struct reconcile *reconcile, const struct runtime_entry *entry)
 {
@@ -185,8 +161,6 @@ static void reap_if_stray(struct reconcile *reconcile, const struct runtime_entr
 	    (!entry->is_alive || (row->state != SANDBOX_STOPPED && row->state != SANDBOX_FAILED)))
 		return;
 	reconcile->reaped++;
-	if (!is_known)
-		note_execs(reconcile->fleet, entry->id);
 	runtime->ops->reap(runtime, entry->id, is_known, on_stray_reaped,
 	                   stray_new(reconcile->fleet, entry->id, is_known));
 }

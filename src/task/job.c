@@ -221,7 +221,6 @@ static void on_committed(const struct store_result *result, void *ctx)
 	}
 	job->refusals = 0;
 	job->add_token = false;
-	job->noted_exec = job->sent_exec;
 	job->has_output = job->has_output && !job->is_output_sent;
 	drop_sent_events(job);
 	drive_committed(job);
@@ -276,7 +275,6 @@ static void submit(struct job *job)
 		store_revoke_credential(write, job->run->token.text, io_real_ms());
 	}
 	job->sent_count = job->event_count;
-	job->sent_exec = job->run->exec;
 	job->has_more = false;
 	job->is_committing = true;
 	job->pending++;
@@ -326,14 +324,15 @@ static void run_step(struct job *job)
 	step_do(job);
 }
 
-/* Whether it may begin before the commit that says so is on disk (see job.h). */
+/* Whether it may begin before the commit that says so is on disk (see job.h). An agent may not: it
+ * would run in a sandbox whose row is on its way, too, and after a crash nobody would know of
+ * either.
+ */
 static bool may_begin(const struct job *job, enum run_step step)
 {
-	if (step == RUN_STEP_AGENT)
-		return job->made && str_eq(job->noted_exec.text, job->run->exec.text) &&
-		       json_array_size(job->files) == 0 && !git_choices(job);
-	return step == RUN_STEP_CLEANUP &&
-	       (step_gives_up(job) || (!job->is_committing && job->refusals == 0));
+	return step_is_harmless(step) ||
+	       (step == RUN_STEP_CLEANUP &&
+	        (step_gives_up(job) || (!job->is_committing && job->refusals == 0)));
 }
 
 /* That it has begun, where it need not be on disk before. */
@@ -357,7 +356,7 @@ static void begin_step(struct job *job, enum run_step step)
 	if ((step == RUN_STEP_PROVISION || step == RUN_STEP_AGENT) && !job->run->exec.text[0])
 		job->run->exec = id_new("ex");
 	job_note_step(job, step, "started", NULL);
-	if (step_is_harmless(step) || may_begin(job, step)) {
+	if (may_begin(job, step)) {
 		commit_beginning(job, step);
 		run_step(job);
 	} else {

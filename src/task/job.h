@@ -4,12 +4,11 @@
  * has jobs.
  *
  * Invariants: a step begins after the commit that says so, but for those that change nothing
- * outside, for an agent whose id is on disk already (so a start that nobody noted is found), and
- * for a clean-up that is part of a commit itself: where nothing is kept, the sandbox is given up
- * with the commit of the end, and taken down after it. At most one commit of a job is under way;
- * what is noted meanwhile goes with the next. A run that need not wait for its turn begins with
- * the commit that creates it.
- * Answers that come after their step was given up carry an old serial and are only cleaned up.
+ * outside, and for a clean-up that is part of a commit itself: where nothing is kept, the sandbox
+ * is given up with the commit of the end, and taken down after it. At most one commit of a job is
+ * under way; what is noted meanwhile goes with the next. A run that need not wait for its turn
+ * begins with the commit that creates it. Answers that come after their step was given up carry an
+ * old serial and are only cleaned up.
  */
 #pragma once
 
@@ -59,7 +58,6 @@ struct job {
 	size_t sent_count; /* of these, in the commit under way */
 	size_t begun_at;   /* among these, behind the one that a step began; 0: it is on its way */
 	bool is_committing, has_more;
-	struct id sent_exec, noted_exec; /* in the commit under way, and on disk */
 	bool add_token, revoke_token;
 	bool is_last;      /* commit: what is kept goes with it */
 	unsigned refusals; /* commits that failed one after another */

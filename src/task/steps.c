@@ -228,7 +228,6 @@ static int find_labelled(struct job *job, struct sandbox_page *ret, struct err *
  * ended with the daemon the agent may have begun: it is not begun again. */
 static void take_up_provision(struct job *job)
 {
-	struct engine *engine = engine_of(job);
 	struct sandbox_page page = {0};
 	bool has_gone = false;
 	struct err err = {0};
@@ -255,7 +254,6 @@ static void take_up_provision(struct job *job)
 		has_gone = has_gone || (sandbox->started_ms && sandbox->state != SANDBOX_RUNNING);
 	}
 	sandbox_page_done(&page);
-	has_gone = has_gone || engine->ops->has_begun(engine, job->run->exec.text);
 	if (job->run->sandbox.text[0])
 		job_step_done(job, "completed", NULL);
 	else if (has_gone)
