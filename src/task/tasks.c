@@ -90,6 +90,12 @@ struct job *tasks_find_job(const struct tasks *tasks, const char *run)
 	return job ? job : find_in(tasks->queue, run);
 }
 
+/* How many are about to write: those that wait for their turn, too. */
+static void tell_store(struct tasks *tasks)
+{
+	store_set_company(tasks->config.store, tasks->running + tasks->queued);
+}
+
 /* --- the queue: teams take turns, in a team the more urgent comes first --- */
 
 /* Counted level by level: a run that waits for its child must not be in the child's way. */
@@ -157,7 +163,7 @@ static void begin(struct tasks *tasks, struct job *job)
 {
 	link_job(&tasks->jobs, job);
 	tasks->running++;
-	store_set_company(tasks->config.store, tasks->running);
+	tell_store(tasks);
 	tasks->started++;
 	memcpy(tasks->turn, job->run->team.text, sizeof(tasks->turn));
 	job_begin(job);
@@ -193,6 +199,7 @@ static void enqueue(struct tasks *tasks, struct job *job)
 {
 	link_job(&tasks->queue, job);
 	tasks->queued++;
+	tell_store(tasks);
 	tasks_serve(tasks);
 }
 
@@ -217,7 +224,7 @@ void tasks_job_over(struct job *job)
 	} else {
 		unlink_job(&tasks->jobs, job);
 		tasks->running--;
-		store_set_company(tasks->config.store, tasks->running);
+		tell_store(tasks);
 	}
 	tasks->finished++;
 	ledger_settle(job);
@@ -337,7 +344,7 @@ bool tasks_born(struct job *job, const struct store_result *result)
 	unlink_job(&tasks->jobs, job);
 	tasks->running--;
 	tasks->started--;
-	store_set_company(tasks->config.store, tasks->running);
+	tell_store(tasks);
 	if (result->err.code == ERR_FORBIDDEN) {
 		create_again(job, creation);
 		return false;
@@ -539,7 +546,7 @@ static int take_up(struct tasks *tasks, struct run *run, struct err *err)
 	}
 	link_job(&tasks->jobs, job);
 	tasks->running++;
-	store_set_company(tasks->config.store, tasks->running);
+	tell_store(tasks);
 	job_resume(job);
 	return 0;
 }
