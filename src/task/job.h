@@ -234,6 +234,8 @@ struct store *job_store(const struct job *job);
 /* Running or queued; NULL: neither. */
 struct job *tasks_find_job(const struct tasks *tasks, const char *run);
 void tasks_job_over(struct job *job);
+/* Its agent began: whoever waits for its output is told. */
+void tasks_job_speaks(struct job *job);
 /* What became of the commit that has its creation. False: there is no such job any more. */
 bool tasks_born(struct job *job, const struct store_result *result);
 /* Begins those of the queue for whom there is room. */

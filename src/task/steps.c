@@ -469,6 +469,7 @@ static void do_wait(struct job *job)
 	}
 	if (job->watch.live || watch_agent(job, &err) == 0) {
 		watch_begin(job);
+		tasks_job_speaks(job);
 		if (job->run->end != RUN_END_NONE)
 			watch_kill(job);
 		else

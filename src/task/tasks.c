@@ -214,6 +214,18 @@ static void tell_waiters(struct job *job)
 	}
 }
 
+/* One may leave in its own callback, and no other may. */
+void tasks_job_speaks(struct job *job)
+{
+	struct tasks_waiter *next;
+
+	for (struct tasks_waiter *waiter = job->waiters; waiter; waiter = next) {
+		next = waiter->next;
+		if (waiter->on_output)
+			waiter->on_output(waiter, waiter->ctx);
+	}
+}
+
 void tasks_job_over(struct job *job)
 {
 	struct tasks *tasks = job->tasks;
