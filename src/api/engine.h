@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "api/engine_exec.h"
 #include "api/engine_forges.h"
 #include "base/base.h"
 #include "base/err.h"
@@ -25,9 +26,10 @@
 
 struct caller;
 struct engine;
-struct exec_watch;
 struct request;
 struct skill_ops;
+struct store_result;
+struct store_write;
 
 typedef void (*engine_on_done)(const struct err *err, void *ctx);
 /* The object is NULL on failure. */
@@ -72,47 +74,6 @@ struct service_change {
 	bool is_new;
 };
 
-/*
- * Somebody who follows one live exec. Embedded by value; registered until on_over or unwatch.
- * None of these may unwatch another watch.
- */
-struct exec_watch_ops {
-	/* There is more to read in its output (or its end). */
-	void (*on_output)(struct exec_watch *watch, void *ctx);
-	/* Input that was refused can be offered again. May be NULL. */
-	void (*on_room)(struct exec_watch *watch, void *ctx);
-	/* Its end is committed, or the daemon ends (exec is NULL). No longer registered. */
-	void (*on_over)(struct exec_watch *watch, const struct exec *exec, void *ctx);
-};
-
-struct exec_watch {
-	const struct exec_watch_ops *ops;
-	void *ctx;
-	bool is_holder; /* output waits for this one: it must ack what it has read */
-	bool is_writer; /* input comes from this one and nobody else */
-	uint64_t acked;
-	uint64_t written;         /* the engine's: output up to here is in the log, or lost */
-	const struct exec *ended; /* the engine's: how it did, until that is stored; or NULL */
-	struct exec_watch *next;  /* the engine's */
-	void *live;               /* the engine's; NULL: not registered */
-};
-
-struct exec_size {
-	uint64_t rows, cols;
-};
-
-struct exec_start {
-	const struct exec *exec;   /* id, sandbox, argv, user, cwd, tty, background */
-	const struct strings *env; /* all it gets: the sandbox's and its own; NULL: none */
-	struct exec_size size;
-	uint64_t timeout_ms; /* 0: none */
-	bool has_stdin;
-	bool is_attached; /* output waits for an attached reader from the first byte on */
-	bool is_internal; /* the daemon's own: no row, no event, forgotten when it is read */
-	bool is_recorded; /* answered once its row is stored, also in a sandbox that is ephemeral */
-	struct exec_watch *watch; /* registered before it starts; NULL: nobody yet */
-};
-
 enum engine_remove {
 	ENGINE_REMOVE_FORCE = 1 << 0,  /* also when it runs */
 	ENGINE_REMOVE_DETACH = 1 << 1, /* answer once it is stored that it goes, whatever crashes */
@@ -132,6 +93,14 @@ struct engine_ops {
 	/* Answers when everything that a client was told is stored, at once if it is: the end of a
 	 * run is told first and stored then. */
 	void (*settle)(struct engine *engine, engine_on_done on_settled, void *ctx);
+	/* Adds the removal of an ephemeral sandbox to a write of the caller's: both are stored or
+	 * none is. False: it is not added, because it does not run or ends already. After true,
+	 * given_up must follow with what became of the write; only then is it taken down. write
+	 * NULL: whether it would be. */
+	bool (*give_up)(struct engine *engine, const char *id, struct store_write *write);
+	void (*given_up)(struct engine *engine, const char *id, const struct store_result *result);
+	/* As it is now, which the store may not know yet; SANDBOX_NONE: there is none. */
+	enum sandbox_state (*state)(struct engine *engine, const char *id);
 	/* The sandbox with what it has used up to now. */
 	void (*meters)(struct engine *engine, const char *id, engine_on_sandbox on_meters,
 	               void *ctx);

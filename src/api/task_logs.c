@@ -4,7 +4,6 @@
  */
 #include "acp/transcript.h"
 #include "api/encode.h"
-#include "api/hub.h"
 #include "api/tail.h"
 #include "api/tasks.h"
 #include "base/log.h"
@@ -215,48 +214,45 @@ static void answer_kept(struct call *call, const struct run *run, unsigned wante
 	on_kept(&err, kept);
 }
 
-/* --- before there is any: the next event of the task may bring it --- */
+/* --- before there is any --- */
 
 struct early {
 	struct call *call;
-	struct hub_follower follower;
+	struct tasks_waiter waiter;
 	struct id task, run;
 	unsigned wanted;
 };
 
-static void early_end(struct early *early)
+static void early_free(struct early *early)
 {
-	hub_unfollow(&early->follower);
+	tasks_unwait(&early->waiter);
 	request_set_on_end(early->call->request, NULL, NULL);
 	mem_freep(&early);
 }
 
-static bool skip(uint64_t number, const char *kind, const char *json, void *ctx)
-{
-	return true;
-}
-
-static void on_news(struct hub_follower *follower, void *ctx)
+/* It began, or it is over: there is output now, or there will be none. */
+static void on_news(struct tasks_waiter *waiter, void *ctx)
 {
 	struct early *early = ctx;
 	struct call *call = early->call;
+	struct id task_id = early->task, run_id = early->run;
 	auto_(task_freep) struct task *task = NULL;
 	auto_(run_freep) struct run *run = NULL;
 	unsigned wanted = early->wanted;
 	struct tasks_place place;
 	struct err err = {0};
 
-	if (hub_take(follower, skip, NULL, &err) < 0 ||
-	    store_task_get(call->api->store, early->task.text, &task, &err) < 0 ||
-	    store_run_get(call->api->store, early->run.text, &run, &err) < 0) {
-		early_end(early);
+	early_free(early);
+	if (store_task_get(call->api->store, task_id.text, &task, &err) < 0 ||
+	    store_run_get(call->api->store, run_id.text, &run, &err) < 0) {
 		call_fail(call, &err);
-	} else if (tasks_output(call->api->tasks, run->id.text, &place)) {
-		early_end(early);
+	} else if (tasks_output(call->api->tasks, run_id.text, &place)) {
 		answer_live(call, task, &place, wanted);
 	} else if (run_is_over(run->state)) {
-		early_end(early);
 		answer_kept(call, run, wanted);
+	} else {
+		(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is ending"); /* always -1 */
+		call_fail(call, &err);
 	}
 }
 
@@ -265,23 +261,25 @@ static void on_gone(struct request *request, bool gone, void *ctx)
 	struct early *early = ctx;
 	struct call *call = early->call;
 
-	hub_unfollow(&early->follower);
-	mem_freep(&early);
+	early_free(early);
 	call_done(call);
 }
 
-static void wait_for_output(struct call *call, const struct task *task, const struct run *run,
+/* False: nobody is there to wait for. */
+static bool wait_for_output(struct call *call, const struct task *task, const struct run *run,
                             unsigned wanted)
 {
 	struct early *early = mem_new(struct early);
-	uint64_t after = 0;
-	struct err err = {0};
 
 	*early = (struct early){.call = call, .task = task->id, .run = run->id, .wanted = wanted};
-	/* From here on; an error only means that some are read again. */
-	(void)!store_event_last(call->api->store, task->id.text, &after, &err);
-	hub_follow(call->api->hub, &early->follower, task->id.text, after, on_news, early);
+	early->waiter =
+		(struct tasks_waiter){.on_output = on_news, .on_over = on_news, .ctx = early};
+	if (!tasks_wait(call->api->tasks, run->id.text, &early->waiter)) {
+		mem_freep(&early);
+		return false;
+	}
 	request_set_on_end(call->request, on_gone, early);
+	return true;
 }
 
 void handle_task_logs(struct call *call)
@@ -299,8 +297,7 @@ void handle_task_logs(struct call *call)
 		call_fail(call, &err);
 	else if (tasks_output(call->api->tasks, run->id.text, &place))
 		answer_live(call, task, &place, wanted);
-	else if (!run_is_over(run->state) && call_query_bool(call, "follow"))
-		wait_for_output(call, task, run, wanted);
-	else
+	else if (run_is_over(run->state) || !call_query_bool(call, "follow") ||
+	         !wait_for_output(call, task, run, wanted))
 		answer_kept(call, run, wanted);
 }

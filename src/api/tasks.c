@@ -124,7 +124,17 @@ static void answer_with_output(struct call *call, struct task *task, struct run 
 	task_read_ends(call->api, run, on_ends, reply);
 }
 
-static void answer_task(struct call *call, const char *id, int status)
+/* An answer that waits for nothing shows what was accepted. One whose turn it is begins with the
+ * same commit, and of that nothing is to be seen yet. */
+static void show_accepted(struct run *run)
+{
+	run->state = RUN_PENDING;
+	run->started_ms = 0;
+}
+
+enum answer { AS_IT_IS, AS_ACCEPTED };
+
+static void answer_task(struct call *call, const char *id, int status, enum answer how)
 {
 	auto_(task_freep) struct task *task = NULL;
 	auto_(run_freep) struct run *run = NULL;
@@ -136,6 +146,8 @@ static void answer_task(struct call *call, const char *id, int status)
 		call_fail(call, &err);
 		return;
 	}
+	if (run && how == AS_ACCEPTED && run->state == RUN_RUNNING)
+		show_accepted(run);
 	answer_with_output(call, take_ptr(task), take_ptr(run), status);
 }
 
@@ -157,7 +169,7 @@ static void wait_end(struct wait *wait, int status)
 	tasks_unwait(&wait->waiter);
 	loop_timer_stop(&wait->timer);
 	mem_freep(&wait);
-	answer_task(call, task.text, status);
+	answer_task(call, task.text, status, AS_IT_IS);
 }
 
 static void on_over(struct tasks_waiter *waiter, void *ctx)
@@ -199,7 +211,7 @@ static void answer_or_wait(struct call *call, const struct id *task, const struc
 	char applied[32];
 
 	if (wait_ms == 0 || !run->text[0]) {
-		answer_task(call, task->text, status);
+		answer_task(call, task->text, status, status == 200 ? AS_IT_IS : AS_ACCEPTED);
 		return;
 	}
 	wait = mem_new(struct wait);
@@ -214,7 +226,7 @@ static void answer_or_wait(struct call *call, const struct id *task, const struc
 		loop_timer_in(call->api->loop, &wait->timer, wait_ms, on_late, wait);
 	} else {
 		mem_freep(&wait);
-		answer_task(call, task->text, 200);
+		answer_task(call, task->text, 200, AS_IT_IS);
 	}
 }
 

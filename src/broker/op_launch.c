@@ -143,7 +143,7 @@ static void put_slot(const struct launching *launching, struct wire_out *out)
 	wire_put_u64(out, FIELD_DEGRADED, wire_u64(msg, FIELD_DEGRADED, 0) != 0);
 	wire_put_u64(out, FIELD_PARKED, parked_as(msg));
 	wire_put_u64(out, FIELD_DEADLINE_MS, wire_u64(msg, FIELD_DEADLINE_MS, 0));
-	wire_put_u64(out, FIELD_ONCE, wire_u64(msg, FIELD_ONCE, 0) != 0);
+	wire_put_u64(out, FIELD_ONCE, MIN(wire_u64(msg, FIELD_ONCE, 0), UINT64_C(2)));
 	wire_put_u64(out, FIELD_LASTING, wire_u64(msg, FIELD_LASTING, 0) != 0);
 	wire_put_u64(out, FIELD_RANGE_BASE, launching->meta.range_base);
 	wire_put_u64(out, FIELD_RANGE_COUNT, launching->meta.range_count);

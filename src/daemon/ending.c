@@ -375,9 +375,11 @@ static void store_removal_again(struct member *member)
 static void on_removal_stored(const struct store_result *result, void *ctx)
 {
 	struct member *member = ctx;
+	bool is_given_up = member->is_given_up;
 
 	if (member->row->spec.is_ephemeral && --member->fleet->told_early == 0)
 		member_answer(&member->fleet->settle_waiters, NULL, &no_err);
+	member->is_given_up = false;
 	if (result->ok) {
 		meter_ended(member->fleet->tasks, member->row->id.text);
 		member->is_removal_stored = true;
@@ -388,7 +390,7 @@ static void on_removal_stored(const struct store_result *result, void *ctx)
 		else
 			lifecycle_continue_removal(member);
 	} else if (member->row->spec.is_ephemeral && !member->remove_waiters &&
-	           !member->fleet->is_shut) {
+	           !member->fleet->is_shut && !is_given_up) {
 		member_answer(&member->removing_waiters, NULL, &result->err);
 		store_removal_again(member);
 	} else {
@@ -446,7 +448,7 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 		lifecycle_refuse(fleet, &err, NULL, on_done, ctx); /* or it is certain already */
 	} else {
 		bool is_first = !member->remove_waiters && !member->removing_waiters &&
-		                !member->is_removal_stored;
+		                !member->is_removal_stored && !member->is_given_up;
 
 		member_wait(how & ENGINE_REMOVE_DETACH ? &member->removing_waiters
 		                                       : &member->remove_waiters,
@@ -470,6 +472,43 @@ void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_
 		}
 	}
 	member_unref(member);
+}
+
+/* Nobody else ends it or waits for that. */
+static bool can_give_up(const struct fleet *fleet, const struct member *member)
+{
+	return !fleet->is_shut && member->row->spec.is_ephemeral &&
+	       member->row->state == SANDBOX_RUNNING && !member->is_ending &&
+	       !member->is_retrying && !member->stop_waiters && !member->removing_waiters &&
+	       !member->remove_waiters;
+}
+
+bool lifecycle_give_up(struct fleet *fleet, const char *id, struct store_write *write)
+{
+	struct member *member = fleet_find(fleet, id);
+	struct err err = {0};
+
+	if (!member || !can_give_up(fleet, member))
+		return false;
+	if (!write)
+		return true;
+	member->state_before = member->row->state;
+	if (step_apply(member, SANDBOX_EVENT_REMOVE_FORCE, &err) < 0)
+		return false;
+	fleet->told_early++;
+	member->is_told_early = true;
+	member->is_given_up = true;
+	step_put(member, EVENT_SANDBOX_REMOVING, write);
+	member_ref(member);
+	return true;
+}
+
+void lifecycle_given_up(struct fleet *fleet, const char *id, const struct store_result *result)
+{
+	struct member *member = fleet_find(fleet, id);
+
+	if (member && member->is_given_up)
+		on_removal_stored(result, member);
 }
 
 void lifecycle_settle(struct fleet *fleet, engine_on_done on_done, void *ctx)

@@ -60,6 +60,25 @@ static void do_remove(struct engine *engine, const char *id, unsigned how,
 	lifecycle_remove(of(engine)->fleet, id, how, on_removed, ctx);
 }
 
+static bool do_give_up(struct engine *engine, const char *id, struct store_write *write)
+{
+	return lifecycle_give_up(of(engine)->fleet, id, write);
+}
+
+static void do_given_up(struct engine *engine, const char *id, const struct store_result *result)
+{
+	lifecycle_given_up(of(engine)->fleet, id, result);
+}
+
+static enum sandbox_state do_state(struct engine *engine, const char *id)
+{
+	struct fleet *fleet = of(engine)->fleet;
+	const struct member *member = fleet_find(fleet, id);
+	struct err err = {0};
+
+	return member ? member->row->state : store_sandbox_state(fleet->store, id, &err);
+}
+
 static void do_settle(struct engine *engine, engine_on_done on_settled, void *ctx)
 {
 	lifecycle_settle(of(engine)->fleet, on_settled, ctx);
@@ -600,6 +619,9 @@ static const struct engine_ops ops = {
 	.start = do_start,
 	.stop = do_stop,
 	.remove = do_remove,
+	.give_up = do_give_up,
+	.given_up = do_given_up,
+	.state = do_state,
 	.settle = do_settle,
 	.change = do_change,
 	.meters = do_meters,

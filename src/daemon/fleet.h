@@ -71,6 +71,7 @@ struct member {
 	uint64_t grace_ms;               /* of the stop under way */
 	char *cut_why;                   /* a budget is spent: that is why it stops */
 	bool is_told_early;   /* the removal: whoever asked does not wait for the store */
+	bool is_given_up;     /* the removal is part of a write of its run's (ending.c) */
 	struct err start_err; /* why the start under way is being undone */
 	bool has_said_gone;   /* K_GONE came */
 	uint64_t ended_ms;    /* from the keeper's last words; 0: none */

@@ -337,8 +337,7 @@ static void claim(struct member *member)
 	if (spec->ttl_ms)
 		wire_put_u64(&out, FIELD_DEADLINE_MS,
 		             io_boot_ms() + ENFORCE_MOST_MS + spec->ttl_ms);
-	if (spec_is_for_one_command(spec))
-		wire_put_u64(&out, FIELD_ONCE, 1);
+	wire_put_u64(&out, FIELD_ONCE, runtime_once(spec));
 	peer_call(member->peer, number, &out, CLAIM_MS, on_claimed, member);
 }
 

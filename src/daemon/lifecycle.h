@@ -26,6 +26,9 @@ void lifecycle_stop(struct fleet *fleet, const char *id, uint64_t grace_ms,
                     engine_on_sandbox on_sandbox, void *ctx);
 /* As engine_ops.cut. */
 void lifecycle_cut(struct fleet *fleet, const char *id, const char *why);
+/* As engine_ops.give_up and given_up. */
+bool lifecycle_give_up(struct fleet *fleet, const char *id, struct store_write *write);
+void lifecycle_given_up(struct fleet *fleet, const char *id, const struct store_result *result);
 /* As engine_ops.settle. */
 void lifecycle_settle(struct fleet *fleet, engine_on_done on_done, void *ctx);
 void lifecycle_remove(struct fleet *fleet, const char *id, unsigned how, engine_on_done on_done,

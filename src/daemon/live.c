@@ -29,6 +29,7 @@ struct live {
 	struct exec *row;
 	bool is_internal;
 	bool is_recorded; /* its start is answered once it is stored */
+	bool is_noted;    /* nobody waits for its rows (api/engine.h) */
 	bool is_starting; /* the keeper has not answered yet */
 	bool has_ended;   /* the row says how; being committed */
 	bool has_stdin;
@@ -328,26 +329,67 @@ static void on_start_stored(const struct store_result *result, void *ctx)
 	member_unref(member);
 }
 
-static void store_row(struct live *live, enum event_kind kind, store_on_done on_done)
+static struct store_write *new_write(const struct live *live, enum event_kind kind)
 {
-	struct fleet *fleet = live->member->fleet;
-	struct store_write *write = store_write_new(fleet->store);
+	struct store_write *write = store_write_new(live->member->fleet->store);
 	struct event event;
 
 	note_exec(&event, kind, live->row);
 	store_put_exec(write, live->row);
 	store_put_event(write, &event);
 	event_done(&event);
+	return write;
+}
+
+static void store_row(struct live *live, enum event_kind kind, store_on_done on_done)
+{
+	struct store_write *write = new_write(live, kind);
+
 	if (live->member->row->spec.is_ephemeral && !live->is_recorded)
-		fleet_submit_soon(fleet, write, on_done, live);
+		fleet_submit_soon(live->member->fleet, write, on_done, live);
 	else
 		store_write_submit(write, on_done, live);
 }
 
+/* What is noted elsewhere is not ended because of this: its keeper is asked once more. */
+static void on_noted_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+
+	if (!result->ok) {
+		log_error("what became of a command is not recorded; its keeper is asked again",
+		          LOG_STR("sandbox", member->row->id.text), LOG_ERR(&result->err));
+		member->has_unknown_execs = true;
+	}
+	member_unref(member);
+}
+
+static void on_noted_end_stored(const struct store_result *result, void *ctx)
+{
+	struct member *member = ctx;
+
+	fleet_note_end(member->fleet, result->ok);
+	on_noted_stored(result, member);
+}
+
+/* It may be gone when that is stored. */
+static void store_noted(struct live *live, enum event_kind kind)
+{
+	struct member *member = member_ref(live->member);
+
+	fleet_submit_soon(member->fleet, new_write(live, kind),
+	                  kind == EVENT_EXEC_EXITED ? on_noted_end_stored : on_noted_stored,
+	                  member);
+}
+
 static void store_start(struct live *live)
 {
-	member_ref(live->member);
 	metrics_count(&live->member->fleet->metrics, METRICS_EXECS);
+	if (live->is_noted) {
+		store_noted(live, EVENT_EXEC_STARTED);
+		return;
+	}
+	member_ref(live->member);
 	store_row(live, EVENT_EXEC_STARTED, on_start_stored);
 }
 
@@ -367,7 +409,7 @@ static void on_answer(struct wire_msg *msg, const struct err *err, void *ctx)
 		answer_start(live, err);
 	} else {
 		store_start(live);
-		if (member->row->spec.is_ephemeral && !live->is_recorded)
+		if (live->is_noted || (member->row->spec.is_ephemeral && !live->is_recorded))
 			answer_start(live, err);
 	}
 	member_unref(member);
@@ -407,6 +449,7 @@ void live_start(struct member *member, const struct exec_start *start, engine_on
 	calm_disturb(&member->fleet->calm);
 	live->is_internal = start->is_internal;
 	live->is_recorded = start->is_recorded;
+	live->is_noted = start->is_noted;
 	live->is_starting = true;
 	live->is_held = start->is_attached;
 	live->has_stdin = start->has_stdin || start->exec->tty;
@@ -470,7 +513,9 @@ static void ended(struct live *live)
 	live->has_ended = true;
 	loop_timer_stop(&live->unclaimed);
 	tell_output(live);
-	if (live->is_internal)
+	if (live->is_noted)
+		store_noted(live, EVENT_EXEC_EXITED);
+	if (live->is_internal || live->is_noted)
 		over(live);
 	else
 		store_row(live, EVENT_EXEC_EXITED, on_end_stored);

@@ -48,12 +48,10 @@ void step_answered(struct member *member, enum metrics_span span, const struct e
 		                                            : METRICS_LAUNCH_FAILURES);
 }
 
-static struct store_write *new_write(struct member *member, enum event_kind kind)
+void step_put(struct member *member, enum event_kind kind, struct store_write *write)
 {
-	struct store_write *write = store_write_new(member->fleet->store);
 	struct event event;
 
-	member_ref(member);
 	note_sandbox(&event, kind, member->row);
 	if (!sandbox_is_alive(member->row->state))
 		meter_put_end(member->fleet->tasks, write, member->row);
@@ -65,6 +63,14 @@ static struct store_write *new_write(struct member *member, enum event_kind kind
 	event_done(&event);
 	log_info("sandbox changes", LOG_STR("sandbox", member->row->id.text),
 	         LOG_STR("state", sandbox_state_name(member->row->state)));
+}
+
+static struct store_write *new_write(struct member *member, enum event_kind kind)
+{
+	struct store_write *write = store_write_new(member->fleet->store);
+
+	member_ref(member);
+	step_put(member, kind, write);
 	return write;
 }
 

@@ -18,7 +18,9 @@ bool step_is_cut_off(struct member *member, const struct err *err);
 int step_apply(struct member *member, enum sandbox_event event, struct err *err) NODISCARD;
 /* With its event; on_done gets the member and a reference to it. */
 void step_store(struct member *member, enum event_kind kind, store_on_done on_done);
-/* The same for what nobody waits for (fleet_submit_soon). */
+/* Adds what step_store stores to a write of somebody else's. */
+void step_put(struct member *member, enum event_kind kind, struct store_write *write);
+/* As step_store, for what nobody waits for (fleet_submit_soon). */
 void step_store_soon(struct member *member, enum event_kind kind, store_on_done on_done);
 /* As step_store. The member is busy until step_answered. */
 void step_reap(struct member *member, bool keep_files, runtime_on_reaped on_reaped);

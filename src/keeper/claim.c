@@ -72,7 +72,7 @@ int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *er
 	slot->is_parked = false;
 	slot->output_rate = wire_u64(msg, FIELD_OUTPUT_RATE, slot->output_rate);
 	slot->nofile = wire_u64(msg, FIELD_NOFILE, slot->nofile);
-	slot->is_once = wire_u64(msg, FIELD_ONCE, 0) != 0;
+	slot_take_once(slot, msg);
 	keeper_set_deadline(keeper, wire_u64(msg, FIELD_DEADLINE_MS, 0));
 	keeper->started_boot_ms = io_boot_ms();
 	return 0;
@@ -87,7 +87,7 @@ void claim_taken(struct keeper *keeper)
 	if (!keeper->slot.is_once)
 		(void)!wire_send(keeper->launch.spawn[0], &out); /* it would do without */
 	meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd,
-	              !keeper->slot.is_once);
+	              keeper->slot.marks_files);
 }
 
 void claim_conn_gone(struct keeper *keeper, const struct conn *conn)

@@ -449,7 +449,7 @@ static void on_network_ready(struct keeper *keeper, const struct err *err)
 		/* Said first: nothing comes before we are back in the loop. */
 		report(keeper, NULL);
 		meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd,
-		              !keeper->slot.is_once);
+		              keeper->slot.marks_files);
 		relay_spare(keeper, keeper->slot.is_parked);
 		return;
 	}

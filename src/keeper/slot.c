@@ -84,6 +84,12 @@ static int parse_mounts(const struct wire_msg *msg, struct slot *slot, struct er
 	return 0;
 }
 
+void slot_take_once(struct slot *slot, const struct wire_msg *msg)
+{
+	slot->is_once = wire_u64(msg, FIELD_ONCE, 0) != 0;
+	slot->marks_files = wire_u64(msg, FIELD_ONCE, 0) != 2;
+}
+
 static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 {
 	slot->limits = (struct cgroup_limits){
@@ -103,7 +109,7 @@ static void parse_limits(const struct wire_msg *msg, struct slot *slot)
 	slot->nproc = wire_u64(msg, FIELD_NPROC, UINT64_MAX);
 	slot->output_rate = wire_u64(msg, FIELD_OUTPUT_RATE, UINT64_MAX);
 	slot->deadline_ms = wire_u64(msg, FIELD_DEADLINE_MS, 0);
-	slot->is_once = wire_u64(msg, FIELD_ONCE, 0) != 0;
+	slot_take_once(slot, msg);
 }
 
 static int parse_identity(const struct wire_msg *msg, struct slot *slot, struct err *err)

@@ -37,6 +37,7 @@ struct slot {
 	uint64_t output_rate;
 	uint64_t deadline_ms; /* CLOCK_BOOTTIME, 0 = none */
 	bool is_once; /* for one command, and removed after it; of a parked one its claim says it */
+	bool marks_files; /* somebody may ask whether they changed */
 	int result, sandbox_dir, run_dir, program, templates, dialer; /* owned */
 	int layers[LIMIT_LAYERS];                                     /* owned, lowest first */
 	size_t layer_count;
@@ -47,6 +48,8 @@ struct slot {
 void slot_init(struct slot *slot); /* all fds -1 */
 /* Takes the fds out of msg. On failure slot_done is still to be called. */
 int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err) NODISCARD;
+/* FIELD_ONCE of a launch or claim. */
+void slot_take_once(struct slot *slot, const struct wire_msg *msg);
 void slot_done(struct slot *slot);
 /* What a blank one is still to be told: all but what slot_parse took as fds, and layers and mounts.
  * Also as init gets it (slot_put_rest). */

@@ -37,6 +37,8 @@ struct spec {
 	uint64_t ttl_ms;   /* 0: none */
 	bool is_ephemeral; /* its maker stays and removes it; answers need not wait for the disk.
 	                      Not stored */
+	bool is_single;    /* its maker starts one command in it and keeps what that says itself:
+	                      nothing is made ready for another. Not stored */
 	bool degraded;     /* a missing mechanism is shown instead of refused */
 	struct mount *mounts;
 	size_t mount_count;

@@ -64,6 +64,13 @@ static void put_limits(struct wire_out *out, const struct limits *limits)
 		             limits_get(limits, limits_find(limit_fields[i].name)));
 }
 
+uint64_t runtime_once(const struct spec *spec)
+{
+	if (spec_is_for_one_command(spec))
+		return 2;
+	return spec->is_single; /* what a task left may be kept for another */
+}
+
 const char *runtime_hostname(const struct spec *spec, const char *id)
 {
 	const char *name = spec->hostname;
@@ -128,8 +135,8 @@ static void native_launch(struct runtime *runtime, const struct sandbox *sandbox
 	if (how == RUNTIME_START && sandbox->spec.ttl_ms)
 		wire_put_u64(&out, FIELD_DEADLINE_MS,
 		             io_boot_ms() + LAUNCH_MS + sandbox->spec.ttl_ms);
-	if (how == RUNTIME_START && spec_is_for_one_command(&sandbox->spec))
-		wire_put_u64(&out, FIELD_ONCE, 1);
+	if (how == RUNTIME_START)
+		wire_put_u64(&out, FIELD_ONCE, runtime_once(&sandbox->spec));
 	if (how == RUNTIME_START)
 		wire_put_u64(&out, FIELD_LASTING, !sandbox->spec.is_ephemeral);
 	gate_call(&native_of(runtime)->launches, number, &out, LAUNCH_MS, on_launched, launch);

@@ -77,6 +77,9 @@ struct runtime {
 /* The hostname inside: what was asked for, else the name, else the id. */
 const char *runtime_hostname(const struct spec *spec, const char *id);
 
+/* FIELD_ONCE of a launch or claim: how much is made ready for another command, or kept of it. */
+uint64_t runtime_once(const struct spec *spec);
+
 /* Namespaces of this machine, by the broker. */
 /* Freed after the broker's line, which answers what is still under way. */
 struct runtime *runtime_native_new(struct broker_call *broker);

@@ -34,6 +34,10 @@ enum {
 	COMPANY_WRITES = 8,
 	COMPANY_US = 50 * 1000,
 	PACE_US = 8 * 1000, /* from one commit to the next, then */
+	/* Where very many wait it is longer: nobody of them is served at once anyway, and what the
+	 * commits take is taken from all. */
+	PACE_EACH_US = 250,
+	PACE_MOST_US = 25 * 1000,
 };
 
 static void list_init(struct write_list *list)
@@ -217,11 +221,14 @@ static bool is_busy(struct pace *pace, uint64_t now_us)
 /* Lets the next group grow. This is the writer's own thread: nobody else stands still. */
 static void keep_pace(struct store *store, struct pace *pace)
 {
+	uint64_t company = atomic_load(&store->company);
+	uint64_t pace_us =
+		MIN(MAX((uint64_t)PACE_US, company * PACE_EACH_US), (uint64_t)PACE_MOST_US);
 	uint64_t now_us = io_boot_us();
-	uint64_t due_us = pace->began_us + PACE_US;
+	uint64_t due_us = pace->began_us + pace_us;
 	struct timespec left;
 
-	if (!is_busy(pace, now_us) || now_us >= due_us || atomic_load(&store->company) < COMPANY)
+	if (!is_busy(pace, now_us) || now_us >= due_us || company < COMPANY)
 		return;
 	left = (struct timespec){.tv_nsec = (long)(due_us - now_us) * 1000};
 	(void)nanosleep(&left, NULL); /* a signal would only make it shorter */

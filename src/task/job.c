@@ -21,6 +21,7 @@ enum {
 	RETRY_MS = 200,
 	RETRY_MOST_MS = 30 * 1000,
 	NOTE_MS = 500, /* for why it ends to be on disk; then it ends all the same */
+	SOON_MS = 40,
 };
 
 static void begin_step(struct job *job, enum run_step step);
@@ -68,6 +69,7 @@ static void stop_timers(struct job *job)
 {
 	loop_timer_stop(&job->step_timer);
 	loop_timer_stop(&job->commit_retry);
+	loop_timer_stop(&job->commit_soon);
 	loop_timer_stop(&job->charged);
 	loop_timer_stop(&job->frozen);
 	watch_end(job);
@@ -190,6 +192,17 @@ static void drop_sent_events(struct job *job)
 	job->sent_count = 0;
 }
 
+/* Its sandbox is given up, or runs as before. */
+static void tell_engine(struct job *job, const struct store_result *result)
+{
+	struct engine *engine = job->tasks->config.engine;
+
+	if (!job->is_giving_up)
+		return;
+	job->is_giving_up = false;
+	engine->ops->given_up(engine, job->run->sandbox.text, result);
+}
+
 static void on_committed(const struct store_result *result, void *ctx)
 {
 	struct job *job = ctx;
@@ -197,7 +210,8 @@ static void on_committed(const struct store_result *result, void *ctx)
 
 	job->pending--;
 	job->is_committing = false;
-	if (job->tasks->is_shut)
+	tell_engine(job, result);
+	if ((job->creation && !tasks_born(job, result)) || job->tasks->is_shut)
 		return;
 	if (job->turns)
 		turns_committed(job->turns, result->ok);
@@ -207,7 +221,6 @@ static void on_committed(const struct store_result *result, void *ctx)
 	}
 	job->refusals = 0;
 	job->add_token = false;
-	job->noted_exec = job->sent_exec;
 	job->has_output = job->has_output && !job->is_output_sent;
 	drop_sent_events(job);
 	drive_committed(job);
@@ -222,10 +235,25 @@ static void on_committed(const struct store_result *result, void *ctx)
 		let_go(job);
 }
 
+/* What goes with the commit of the end. */
+static void put_last(struct job *job, struct store_write *write)
+{
+	struct engine *engine = job->tasks->config.engine;
+
+	if (job->run->keeps)
+		resume_put(job, write);
+	job->is_giving_up =
+		job->gives_up && engine->ops->give_up(engine, job->run->sandbox.text, write);
+	job->has_left_it = job->gives_up && !job->is_giving_up;
+}
+
 static void submit(struct job *job)
 {
-	struct store_write *write = store_write_new(job_store(job));
+	struct store_write *write = take_ptr(job->birth);
 
+	if (!write)
+		write = store_write_new(job_store(job));
+	loop_timer_stop(&job->commit_soon);
 	if (job->add_token)
 		token_mint(job, write);
 	if (job->has_output) /* one that is over takes none */
@@ -238,16 +266,15 @@ static void submit(struct job *job)
 		turns_save(job->turns, write);
 	drive_save(job, write);
 	git_save(job, write);
+	if (job->is_last)
+		put_last(job, write); /* its events before that of the end */
 	for (size_t i = 0; i < job->event_count; i++)
 		store_put_event(write, &job->events[i]);
 	if (job->revoke_token && job->run->token.text[0]) {
 		store_spend(write, job->run->token.text, job->run->cost);
 		store_revoke_credential(write, job->run->token.text, io_real_ms());
 	}
-	if (job->is_last && job->run->keeps)
-		resume_put(job, write);
 	job->sent_count = job->event_count;
-	job->sent_exec = job->run->exec;
 	job->has_more = false;
 	job->is_committing = true;
 	job->pending++;
@@ -264,6 +291,16 @@ void job_commit(struct job *job, job_then then)
 		job->has_more = true;
 	else
 		submit(job);
+}
+
+static void on_commit_soon(struct loop_timer *timer, void *ctx)
+{
+	job_commit(ctx, NULL);
+}
+
+void job_commit_soon(struct job *job)
+{
+	loop_timer_in(job->tasks->config.loop, &job->commit_soon, SOON_MS, on_commit_soon, job);
 }
 
 /* --- steps --- */
@@ -287,13 +324,24 @@ static void run_step(struct job *job)
 	step_do(job);
 }
 
-/* Whether it may begin before the commit that says so is on disk (see job.h). */
+/* Whether it may begin before the commit that says so is on disk (see job.h). An agent may not: it
+ * would run in a sandbox whose row is on its way, too, and after a crash nobody would know of
+ * either.
+ */
 static bool may_begin(const struct job *job, enum run_step step)
 {
-	if (step == RUN_STEP_AGENT)
-		return job->made && str_eq(job->noted_exec.text, job->run->exec.text) &&
-		       json_array_size(job->files) == 0 && !git_choices(job);
-	return step == RUN_STEP_CLEANUP && !job->is_committing && job->refusals == 0;
+	return step_is_harmless(step) ||
+	       (step == RUN_STEP_CLEANUP &&
+	        (step_gives_up(job) || (!job->is_committing && job->refusals == 0)));
+}
+
+/* That it has begun, where it need not be on disk before. */
+static void commit_beginning(struct job *job, enum run_step step)
+{
+	if (step == RUN_STEP_WAIT && !job->turns)
+		job_commit_soon(job); /* after a crash its agent is found as well, or its end is */
+	else if (step >= RUN_STEP_AGENT && step != RUN_STEP_COLLECT && !step_gives_up(job))
+		job_commit(job, NULL);
 }
 
 static void begin_step(struct job *job, enum run_step step)
@@ -308,9 +356,8 @@ static void begin_step(struct job *job, enum run_step step)
 	if ((step == RUN_STEP_PROVISION || step == RUN_STEP_AGENT) && !job->run->exec.text[0])
 		job->run->exec = id_new("ex");
 	job_note_step(job, step, "started", NULL);
-	if (step_is_harmless(step) || may_begin(job, step)) {
-		if (step >= RUN_STEP_AGENT && step != RUN_STEP_COLLECT)
-			job_commit(job, NULL);
+	if (may_begin(job, step)) {
+		commit_beginning(job, step);
 		run_step(job);
 	} else {
 		job_commit(job, run_step);
@@ -623,6 +670,8 @@ static void on_end_stored(struct job *job)
 	if (git_choices(job))
 		job->tasks->config.engine->ops->forges.forget(job->tasks->config.engine,
 		                                              job->run->id.text);
+	if (job->has_left_it)
+		step_remove_left(job);
 	job->is_over = true;
 	tasks_job_over(job);
 	let_go(job);

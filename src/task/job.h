@@ -4,18 +4,19 @@
  * has jobs.
  *
  * Invariants: a step begins after the commit that says so, but for those that change nothing
- * outside, for an agent whose id is on disk already (so a start that nobody noted is found), and
- * for a clean-up whose own first write is in the queue of the store behind that commit. At most one
- * commit of a job is under way; what is noted meanwhile goes with the next.
- * Answers that come after their step was given up carry an old serial and are only cleaned up.
+ * outside, and for a clean-up that is part of a commit itself: where nothing is kept, the sandbox
+ * is given up with the commit of the end, and taken down after it. At most one commit of a job is
+ * under way; what is noted meanwhile goes with the next. A run that need not wait for its turn
+ * begins with the commit that creates it. Answers that come after their step was given up carry an
+ * old serial and are only cleaned up.
  */
 #pragma once
 
 #include "api/engine.h"
 #include "base/loop.h"
 #include "store/task.h"
+#include "task/everybody.h"
 #include "task/tasks.h"
-#include "task/tenant.h"
 
 struct agent;
 struct drive;
@@ -57,12 +58,16 @@ struct job {
 	size_t sent_count; /* of these, in the commit under way */
 	size_t begun_at;   /* among these, behind the one that a step began; 0: it is on its way */
 	bool is_committing, has_more;
-	struct id sent_exec, noted_exec; /* in the commit under way, and on disk */
 	bool add_token, revoke_token;
 	bool is_last;      /* commit: what is kept goes with it */
 	unsigned refusals; /* commits that failed one after another */
 	job_then then;     /* after the next commit */
-	struct loop_timer commit_retry;
+	struct loop_timer commit_retry, commit_soon;
+	struct creation *creation; /* tasks.c: the commit under way is that of its creation, too */
+	struct store_write *birth; /* what that one has already; NULL: nothing */
+	bool gives_up;             /* its sandbox, with its last commit */
+	bool is_giving_up;         /* that is in the commit under way */
+	bool has_left_it;          /* it ended or was removed meanwhile: what is left of it goes */
 
 	/* the step */
 	unsigned serial;
@@ -156,6 +161,8 @@ bool job_can_end(const struct job *job, enum run_end end);
 void job_wait_over(struct job *job);
 /* Everything noted goes to the store, then `then` is called. */
 void job_commit(struct job *job, job_then then);
+/* The same in a moment, unless another commit comes before. */
+void job_commit_soon(struct job *job);
 /* The last step was done: the end is stored, whoever waits is told. */
 void job_finish(struct job *job);
 
@@ -176,6 +183,10 @@ void job_note_step(struct job *job, enum run_step step, const char *status, cons
 void step_do(struct job *job);
 /* Whether it may begin before its journal is on disk: it changes nothing outside. */
 bool step_is_harmless(enum run_step step);
+/* Its sandbox goes with its last commit: the clean-up needs none of its own. */
+bool step_gives_up(const struct job *job);
+/* Whatever there still is of its sandbox goes; nobody waits for that. */
+void step_remove_left(struct job *job);
 /* After a crash: what became of the step that was under way. */
 void step_take_up(struct job *job);
 
@@ -188,7 +199,7 @@ void watch_begin(struct job *job);
 void watch_count(struct job *job);
 void watch_end(struct job *job);
 void watch_kill(struct job *job);
-/* Of the run's sandbox, as stored; SANDBOX_NONE: there is none. */
+/* Of the run's sandbox, as it is now; SANDBOX_NONE: there is none. */
 enum sandbox_state watch_sandbox_state(const struct job *job);
 /* How its agent ended, from its row. */
 void watch_take_exec(struct job *job, const struct exec *exec);
@@ -223,28 +234,11 @@ struct store *job_store(const struct job *job);
 /* Running or queued; NULL: neither. */
 struct job *tasks_find_job(const struct tasks *tasks, const char *run);
 void tasks_job_over(struct job *job);
+/* Its agent began: whoever waits for its output is told. */
+void tasks_job_speaks(struct job *job);
+/* What became of the commit that has its creation. False: there is no such job any more. */
+bool tasks_born(struct job *job, const struct store_result *result);
 /* Begins those of the queue for whom there is room. */
 void tasks_serve(struct tasks *tasks);
 /* Answers once what is noted of the run is stored. ERR_NOT_FOUND. */
 void tasks_say(struct tasks *tasks, const char *run, tasks_on_done on_done, void *ctx);
-
-struct tasks {
-	struct tasks_config config;
-	struct job *jobs;     /* running */
-	struct job *queue;    /* in the order they came */
-	struct job *arriving; /* not stored yet */
-	size_t running, queued;
-	uint64_t started, finished;
-	char turn[33]; /* the team that was served last */
-	bool is_shut;
-	struct account *accounts; /* account.c */
-	struct outside *outside;  /* outside.c */
-	struct tenant *tenants;   /* tenant.h */
-	struct rhythm meter;      /* the rhythm of these */
-	size_t account_count;
-	struct loop_timer reload;
-	struct loop_timer again;  /* the queue is looked at */
-	struct loop_timer sweep;  /* resume.h */
-	struct keeping *keepings; /* keep.h: those with a thread */
-	struct fetch *fetches;    /* fetch.h, in the order they came */
-};

@@ -112,6 +112,17 @@ static void choose_image(const struct job *job, struct spec *spec)
 		spec_set(&spec->image, name);
 }
 
+/* A script and nothing around it: what it says is in the store before its sandbox goes. */
+static bool is_one_command(const struct job *job)
+{
+	struct err err = {0};
+	struct agent agent;
+
+	return step_agent(job, &agent, &err) == 0 && agent.protocol != AGENT_ACP &&
+	       !task_is_interactive(job->choices) && !workspace_is_there(job) &&
+	       !json_object_get(job->choices, "outputSchema");
+}
+
 static int make_spec(struct job *job, struct spec *ret, struct err *err)
 {
 	const struct tasks_config *config = &job->tasks->config;
@@ -128,6 +139,7 @@ static int make_spec(struct job *job, struct spec *ret, struct err *err)
 	ret->made_by = token_chain(job);
 	ret->ttl_ms = job->run->timeout_ms + JOB_TTL_MARGIN_MS;
 	ret->is_ephemeral = true; /* its row is in the queue of the store before ours */
+	ret->is_single = is_one_command(job);
 	return 0;
 }
 
@@ -350,7 +362,7 @@ static int start_agent(struct job *job, struct err *err)
 	auto_(exec_freep) struct exec *exec = NULL;
 	struct engine *engine = engine_of(job);
 	struct strings env = {0};
-	struct exec_start start = {.env = &env, .watch = &job->watch, .is_recorded = true};
+	struct exec_start start = {.env = &env, .watch = &job->watch, .is_noted = true};
 	uint64_t now = io_boot_ms();
 
 	if (step_agent(job, &agent, err) < 0)
@@ -457,6 +469,7 @@ static void do_wait(struct job *job)
 	}
 	if (job->watch.live || watch_agent(job, &err) == 0) {
 		watch_begin(job);
+		tasks_job_speaks(job);
 		if (job->run->end != RUN_END_NONE)
 			watch_kill(job);
 		else
@@ -553,10 +566,28 @@ static void remove_made(struct job *job)
 	sandbox_page_done(&page);
 }
 
+bool step_gives_up(const struct job *job)
+{
+	struct engine *engine = engine_of(job);
+
+	return job->run->step == RUN_STEP_CLEANUP && job->run->sandbox.text[0] && !job_guest(job) &&
+	       !job->run->keeps && engine->ops->give_up(engine, job->run->sandbox.text, NULL);
+}
+
+void step_remove_left(struct job *job)
+{
+	remove_late(job->tasks, job->run->sandbox.text);
+}
+
 static void remove_own(struct job *job)
 {
 	struct engine *engine = engine_of(job);
 
+	if (step_gives_up(job)) {
+		job->gives_up = true;
+		job_step_done(job, "completed", NULL);
+		return;
+	}
 	engine->ops->remove(engine, job->run->sandbox.text,
 	                    ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed, job_ask(job));
 	store_hurry(job_store(job)); /* whoever waits for the run waits for this */

@@ -28,11 +28,26 @@ struct store *job_store(const struct job *job)
 	return job->tasks->config.store;
 }
 
+/* Making a sandbox takes processors, not patience: a hundred at once come late all together, and
+ * whoever asks after them is served before. So only some are begun at a time, in the order of the
+ * queue: enough for every processor while others wait for the disk, and no more, because all of
+ * them want the same few locks of the kernel. One that takes long is in nobody's way. */
+enum { STARTING_LEAST = 4, STARTING_PER_PROCESSOR = 2, STARTING_MS = 2000 };
+
+static size_t starting_most(void)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return MAX((size_t)STARTING_LEAST,
+	           processors > 0 ? (size_t)processors * STARTING_PER_PROCESSOR : 0);
+}
+
 struct tasks *tasks_new(const struct tasks_config *config)
 {
 	struct tasks *tasks = mem_new(struct tasks);
 
 	tasks->config = *config;
+	tasks->starting_most = starting_most();
 	return tasks;
 }
 
@@ -75,6 +90,12 @@ struct job *tasks_find_job(const struct tasks *tasks, const char *run)
 	return job ? job : find_in(tasks->queue, run);
 }
 
+/* How many are about to write: those that wait for their turn, too. */
+static void tell_store(struct tasks *tasks)
+{
+	store_set_company(tasks->config.store, tasks->running + tasks->queued);
+}
+
 /* --- the queue: teams take turns, in a team the more urgent comes first --- */
 
 /* Counted level by level: a run that waits for its child must not be in the child's way. */
@@ -108,11 +129,6 @@ static bool is_sooner(const struct tasks *tasks, const struct job *a, const stru
 	return a_wraps != b_wraps ? b_wraps : order < 0;
 }
 
-/* Making a sandbox takes processors, not patience: a hundred at once come late all together, and
- * whoever asks after them is served before. So only some are begun at a time, in the order of the
- * queue. One that takes long is in nobody's way. */
-enum { STARTING_MOST = 16, STARTING_MS = 2000 };
-
 static bool has_many_starting(const struct tasks *tasks)
 {
 	uint64_t now = io_boot_ms();
@@ -120,7 +136,7 @@ static bool has_many_starting(const struct tasks *tasks)
 
 	for (const struct job *job = tasks->jobs; job; job = job->next)
 		count += job->run->step <= RUN_STEP_PROVISION && now < job->begun_ms + STARTING_MS;
-	return count >= STARTING_MOST;
+	return count >= tasks->starting_most;
 }
 
 static struct job *pick(const struct tasks *tasks)
@@ -142,6 +158,17 @@ static void on_again(struct loop_timer *timer, void *ctx)
 	tasks_serve(ctx);
 }
 
+/* Takes one that is in no list. */
+static void begin(struct tasks *tasks, struct job *job)
+{
+	link_job(&tasks->jobs, job);
+	tasks->running++;
+	tell_store(tasks);
+	tasks->started++;
+	memcpy(tasks->turn, job->run->team.text, sizeof(tasks->turn));
+	job_begin(job);
+}
+
 void tasks_serve(struct tasks *tasks)
 {
 	struct job *job;
@@ -157,19 +184,22 @@ void tasks_serve(struct tasks *tasks)
 			return;
 		unlink_job(&tasks->queue, job);
 		tasks->queued--;
-		link_job(&tasks->jobs, job);
-		tasks->running++;
-		store_set_company(tasks->config.store, tasks->running);
-		tasks->started++;
-		memcpy(tasks->turn, job->run->team.text, sizeof(tasks->turn));
-		job_begin(job);
+		begin(tasks, job);
 	}
+}
+
+/* Whoever came before it is not kept waiting by it. */
+static bool is_its_turn(const struct tasks *tasks, const struct job *job)
+{
+	return !tasks->is_shut && !tasks->queue && !tasks->arriving && !has_many_starting(tasks) &&
+	       has_room(tasks, job);
 }
 
 static void enqueue(struct tasks *tasks, struct job *job)
 {
 	link_job(&tasks->queue, job);
 	tasks->queued++;
+	tell_store(tasks);
 	tasks_serve(tasks);
 }
 
@@ -184,6 +214,18 @@ static void tell_waiters(struct job *job)
 	}
 }
 
+/* One may leave in its own callback, and no other may. */
+void tasks_job_speaks(struct job *job)
+{
+	struct tasks_waiter *next;
+
+	for (struct tasks_waiter *waiter = job->waiters; waiter; waiter = next) {
+		next = waiter->next;
+		if (waiter->on_output)
+			waiter->on_output(waiter, waiter->ctx);
+	}
+}
+
 void tasks_job_over(struct job *job)
 {
 	struct tasks *tasks = job->tasks;
@@ -194,7 +236,7 @@ void tasks_job_over(struct job *job)
 	} else {
 		unlink_job(&tasks->jobs, job);
 		tasks->running--;
-		store_set_company(tasks->config.store, tasks->running);
+		tell_store(tasks);
 	}
 	tasks->finished++;
 	ledger_settle(job);
@@ -209,6 +251,7 @@ void tasks_job_over(struct job *job)
 struct creation {
 	struct tasks *tasks;
 	struct job *job; /* NULL: no run yet */
+	bool is_new;     /* the task is made, too */
 	tasks_on_done on_done;
 	void *ctx;
 };
@@ -261,30 +304,96 @@ void tasks_create(struct tasks *tasks, struct task *task, struct run *run, tasks
 	sessions_create(tasks, task, run, NULL, on_done, ctx);
 }
 
-void sessions_create(struct tasks *tasks, struct task *task, struct run *run, struct turn *first,
-                     tasks_on_done on_done, void *ctx)
+static struct store_write *new_creation(struct creation *creation, const struct task *task,
+                                        const struct run *run)
 {
-	struct creation *creation = mem_new(struct creation);
-	struct store_write *write = store_write_new(tasks->config.store);
-	bool is_new = task->run_count == 0 && task->created_ms == 0;
+	struct store_write *write = store_write_new(creation->tasks->config.store);
 
-	if (is_new) {
-		task->created_ms = io_real_ms();
+	if (creation->is_new)
 		store_add_task(write, task);
-	}
 	if (run)
 		store_add_run(write, run);
 	if (run && run->resume_from.text[0])
 		store_use_resume(write, run->resume_from.text, run->id.text);
 	put_event(write, task, run);
-	*creation = (struct creation){tasks, run ? job_new(tasks, run, task) : NULL, on_done, ctx};
-	if (creation->job && first)
-		put_first(write, creation->job, first);
-	if (creation->job)
-		link_job(&tasks->arriving, creation->job);
-	else
-		task_free(task);
+	return write;
+}
+
+/* It waits for its turn when it is stored. */
+static void create_waiting(struct creation *creation, struct store_write *write)
+{
+	link_job(&creation->tasks->arriving, creation->job);
 	store_write_submit(write, on_created, creation);
+}
+
+/* The store refuses the token of its run: it is created all the same, and ends for that. */
+static void create_again(struct job *job, struct creation *creation)
+{
+	struct run *run = take_ptr(job->run);
+	struct task *task = take_ptr(job->task);
+
+	job_free(job);
+	run->state = RUN_PENDING;
+	run->step = RUN_STEP_TOKEN;
+	run->end = RUN_END_NONE;
+	spec_set(&run->detail, NULL);
+	run->started_ms = 0;
+	run->exec = run->token = (struct id){0};
+	creation->job = job_new(creation->tasks, run, task);
+	create_waiting(creation, new_creation(creation, task, run));
+}
+
+bool tasks_born(struct job *job, const struct store_result *result)
+{
+	struct creation *creation = take_ptr(job->creation);
+	struct tasks *tasks = job->tasks;
+
+	if (result->ok || tasks->is_shut) {
+		creation->on_done(result->ok ? &no_err : &result->err, creation->ctx);
+		mem_freep(&creation);
+		return true;
+	}
+	unlink_job(&tasks->jobs, job);
+	tasks->running--;
+	tasks->started--;
+	tell_store(tasks);
+	if (result->err.code == ERR_FORBIDDEN) {
+		create_again(job, creation);
+		return false;
+	}
+	job_free(job);
+	creation->on_done(&result->err, creation->ctx);
+	mem_freep(&creation);
+	return false;
+}
+
+void sessions_create(struct tasks *tasks, struct task *task, struct run *run, struct turn *first,
+                     tasks_on_done on_done, void *ctx)
+{
+	struct creation *creation = mem_new(struct creation);
+	struct store_write *write;
+	struct job *job;
+
+	*creation = (struct creation){.tasks = tasks, .on_done = on_done, .ctx = ctx};
+	creation->is_new = task->run_count == 0 && task->created_ms == 0;
+	if (creation->is_new)
+		task->created_ms = io_real_ms();
+	write = new_creation(creation, task, run);
+	if (!run) {
+		task_free(task);
+		store_write_submit(write, on_created, creation);
+		return;
+	}
+	job = creation->job = job_new(tasks, run, task);
+	if (first) {
+		put_first(write, job, first);
+	} else if (is_its_turn(tasks, job)) {
+		job->creation = creation;
+		job->birth = write;
+		begin(tasks, job);
+		return;
+	}
+	create_waiting(creation, write);
 }
 
 struct stop {
@@ -449,7 +558,7 @@ static int take_up(struct tasks *tasks, struct run *run, struct err *err)
 	}
 	link_job(&tasks->jobs, job);
 	tasks->running++;
-	store_set_company(tasks->config.store, tasks->running);
+	tell_store(tasks);
 	job_resume(job);
 	return 0;
 }

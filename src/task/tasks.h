@@ -91,9 +91,11 @@ bool tasks_budget_at(const struct tasks *tasks, size_t index, struct tasks_budge
  * numbers. */
 int tasks_fits(struct tasks *tasks, struct task *task, struct run *run, struct err *err) NODISCARD;
 
-/* Embedded by value; on_over is called once, after the end of the run is committed. */
+/* Embedded by value; on_over is called once, after the end of the run is committed, or when the
+ * daemon ends. on_output (may be NULL) when its agent began: tasks_output says where. */
 struct tasks_waiter {
 	struct tasks_waiter *next;
+	void (*on_output)(struct tasks_waiter *waiter, void *ctx);
 	void (*on_over)(struct tasks_waiter *waiter, void *ctx);
 	void *ctx;
 	struct job *job; /* NULL: it does not wait */

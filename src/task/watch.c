@@ -35,9 +35,9 @@ static void on_room(struct exec_watch *watch, void *ctx)
 
 enum sandbox_state watch_sandbox_state(const struct job *job)
 {
-	struct err err = {0};
+	struct engine *engine = job->tasks->config.engine;
 
-	return store_sandbox_state(job_store(job), job->run->sandbox.text, &err);
+	return engine->ops->state(engine, job->run->sandbox.text);
 }
 
 /* A command that is killed with its sandbox did nothing wrong itself. */

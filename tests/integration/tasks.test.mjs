@@ -67,6 +67,14 @@ describe('a task', () => {
 		await assertNoBoxes(cloche);
 	});
 
+	test('says of its sandbox that it goes before it says its end', async () => {
+		const task = await run(cloche, 'true');
+		const { items } = await cloche.get('GET', `/sandboxes/${task.run.sandbox}/events`);
+		const removing = items.find((event) => event.kind === 'sandbox.removing');
+		const completed = (await cloche.get('GET', `/tasks/${task.id}/events`)).items.find((event) => event.kind === 'task.completed');
+		assert.ok(removing.seq < completed.seq, `${removing.seq} before ${completed.seq}`);
+	});
+
 	test('is pending at once without a wish to wait', async () => {
 		const answer = await cloche.api('POST', '/tasks/run', { description: 'echo later', title: 'later' });
 		assert.equal(answer.status, 202);
