@@ -29,7 +29,7 @@
 enum {
 	REAP_KILL_MS = 5000,
 	REAP_INIT_MS = 1000,
-	REAP_PATIENCE = 1000, /* tries; freezing what dies anyway interrupts every processor */
+	REAP_PATIENCE_MS = 250, /* freezing what dies anyway interrupts every processor */
 	REAP_REMOVE_TRIES = 2000,
 	REAP_REMOVE_PAUSE_MS = 1,
 	REAP_STOP_EXTRA_MS = 2000, /* for a keeper to write its record after the grace */
@@ -94,10 +94,16 @@ static int remove_cgroup(const struct site *site, const char *id, int box_fd, bo
 	if (site->cgroups.version == 0)
 		return 0;
 	int r = -EBUSY;
-	/* With its keeper a sandbox dies by itself, which takes a moment; only one that does not is
-	 * looked at process by process. */
+	bool is_patient = true;
+	uint64_t until_ms = io_boot_ms() + REAP_PATIENCE_MS;
+	/* With its keeper a sandbox dies by itself, which takes a moment; only one that does not,
+	 * because it is frozen, is looked at process by process. */
 	for (int i = 0; r == -EBUSY && i < REAP_REMOVE_TRIES; i++) {
-		int killed = i == REAP_PATIENCE ? cgroup_kill(&site->cgroups, id, REAP_KILL_MS) : 0;
+		int killed = 0;
+		if (is_patient && io_boot_ms() >= until_ms) {
+			is_patient = false;
+			killed = cgroup_kill(&site->cgroups, id, REAP_KILL_MS);
+		}
 		r = killed < 0 ? killed : cgroup_vacate(&site->cgroups, id);
 		if (r == 0 && !keep_files)
 			r = remove_charged(box_fd);
