@@ -395,8 +395,13 @@ static struct verdict from_elsewhere(const char *source, const char *address, in
 	if (bind(fd, &from.any, from.len) < 0)
 		return broken("bind to %s: %s", source, strerror(errno));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
-	if (connect(fd, &to.any, to.len) < 0)
-		return broken("from %s: %s", source, strerror(errno));
+	if (connect(fd, &to.any, to.len) < 0) {
+		/* The refusal may be here before we are told that there was a connection. */
+		if (errno != ECONNRESET)
+			return broken("from %s: %s", source, strerror(errno));
+		close(fd);
+		return held(ECONNRESET, "refused at once");
+	}
 	bool is_sent = send(fd, GET, sizeof(GET) - 1, MSG_NOSIGNAL) >= 0;
 	if (is_sent && poll(&ready, 1, PATIENCE_MS) != 1)
 		return broken("from %s: nothing says that it was refused", source);
