@@ -7,7 +7,6 @@
 #include "api/call.h"
 #include "api/capture.h"
 #include "base/log.h"
-#include "base/loop.h"
 #include "base/mem.h"
 
 struct once {
@@ -18,11 +17,7 @@ struct once {
 	bool is_started; /* before, nothing may end it */
 	bool is_due;     /* there was something to read before that */
 	unsigned pending;
-	struct loop_timer removal;
 };
-
-/* Until the answer has left. */
-enum { REMOVAL_MS = 1 };
 
 static void release(struct once *once)
 {
@@ -44,27 +39,19 @@ static void on_removed(const struct err *err, void *ctx)
 	release(once);
 }
 
-static void on_removal_due(struct loop_timer *timer, void *ctx)
-{
-	struct once *once = ctx;
-	struct engine *engine = once->capture.tail.api->engine;
-
-	engine->ops->remove(engine, once->sandbox.text, ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH,
-	                    on_removed, once);
-}
-
-/* The answer first: whoever waits for it need not wait for the store, nor share the processor with
- * what is taken down. */
+/* The answer first: whoever waits for it need not wait for the store. */
 static void end(struct once *once, json_t *result, const struct err *err)
 {
 	struct call *call = take_ptr(once->call);
+	struct api *api = call->api;
 
 	once->pending++;
-	loop_timer_in(call->api->loop, &once->removal, REMOVAL_MS, on_removal_due, once);
 	if (result)
 		call_answer(call, 200, result);
 	else
 		call_fail(call, err);
+	api->engine->ops->remove(api->engine, once->sandbox.text,
+	                         ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed, once);
 }
 
 static void on_ready(struct tail *tail, void *ctx)
