@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "store/cursor.h"
 #include "store/identity.h"
@@ -396,6 +397,9 @@ TEST(failed_tasks_come_newest_first_and_by_pages)
 	for (size_t i = 0; i < ARRAY_LEN(tasks); i++) {
 		struct run *run;
 
+		/* Ids of one millisecond have no order. */
+		for (uint64_t now = io_real_ms(); io_real_ms() == now;)
+			;
 		tasks[i] = add_task(store, "t");
 		for (int k = 0; k < 2; k++) {
 			run = run_new(tasks[i], 7);
