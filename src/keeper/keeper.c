@@ -381,6 +381,17 @@ static void report(struct keeper *keeper, const struct err *err)
 		fd_closep(&keeper->slot.result);
 }
 
+/* Its end, and what it says. */
+static int watch_init(struct keeper *keeper)
+{
+	int r = loop_add(keeper->loop, &keeper->init, keeper->launch.init_pidfd, EPOLLIN,
+	                 on_init_exit, keeper);
+	if (r < 0)
+		return r;
+	return loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], EPOLLIN,
+	                on_control, keeper);
+}
+
 static void on_blank_proved(struct keeper *keeper, const struct err *err)
 {
 	keeper->is_refused = err->code != ERR_OK;
@@ -390,11 +401,7 @@ static void on_blank_proved(struct keeper *keeper, const struct err *err)
  * is proved now. Inside there is nobody yet but our own. */
 static int prove_blank(struct keeper *keeper, struct err *err)
 {
-	int r = loop_add(keeper->loop, &keeper->init, keeper->launch.init_pidfd, EPOLLIN,
-	                 on_init_exit, keeper);
-	if (r >= 0)
-		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], EPOLLIN,
-		             on_control, keeper);
+	int r = watch_init(keeper);
 	if (r >= 0)
 		r = network_start(keeper, on_blank_proved);
 	if (r < 0)
@@ -422,11 +429,7 @@ static bool wait_blank(struct keeper *keeper, struct err *err)
 
 static int prepare_loop(struct keeper *keeper)
 {
-	int r = loop_add(keeper->loop, &keeper->init, keeper->launch.init_pidfd, EPOLLIN,
-	                 on_init_exit, keeper);
-	if (r >= 0)
-		r = loop_add(keeper->loop, &keeper->control, keeper->launch.control[0], EPOLLIN,
-		             on_control, keeper);
+	int r = watch_init(keeper);
 	if (r >= 0)
 		r = loop_add(keeper->loop, &keeper->spawn, keeper->launch.spawn[0], EPOLLIN,
 		             on_spawn, keeper);

@@ -151,7 +151,7 @@ int claim_bind(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 int claim_bound(struct keeper *keeper, struct conn *conn, const struct wire_msg *msg,
                 struct err *err) NODISCARD;
 int claim_take(struct keeper *keeper, const struct wire_msg *msg, struct err *err) NODISCARD;
-/* After that was answered: the spawner gets ready while the daemon is busy with the answer. */
+/* After that was answered: what need not be done before. */
 void claim_taken(struct keeper *keeper);
 /* One that was being bound by it is of no use any more. */
 void claim_conn_gone(struct keeper *keeper, const struct conn *conn);
