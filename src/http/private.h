@@ -33,7 +33,9 @@ struct connection {
 	struct connection *next, *prev;
 	struct loop_timer timer; /* for the headers, or for a whole body */
 	int fd;
-	bool is_local; /* a Unix socket: uid and pid are the peer's */
+	bool is_awaited; /* headers or a body: the timer runs */
+	bool is_cut;     /* its end is on the way to the library */
+	bool is_local;   /* a Unix socket: uid and pid are the peer's */
 	uid_t uid;
 	pid_t pid;
 	char source[64];          /* "uid 0", "192.0.2.7" */
@@ -100,6 +102,7 @@ struct server {
 	struct connection *connections;
 	struct adopted *adopted; /* with the library, which has not said so yet */
 	size_t connection_count;
+	uint64_t looked_ms;       /* when it was last looked for those who have left */
 	struct loop_source queue; /* the listening socket; paused while nobody can be taken */
 	struct loop_timer again;
 };

@@ -94,6 +94,27 @@ static bool is_given_up(const struct connection *conn)
 	return poll(&end, 1, 0) == 1 && recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+/* The library sees the end of the stream and closes; the fd stays its own. */
+static void cut(struct connection *conn)
+{
+	conn->is_cut = true;
+	(void)shutdown(conn->fd, SHUT_RDWR); /* a failure means it is already gone */
+}
+
+/* Before anybody is refused for want of room: who has left does not count. Once a millisecond: a
+ * flood of those that are refused must not make us look at everybody for each. */
+static void cut_given_up(struct server *server)
+{
+	uint64_t now_ms = loop_now_ms(server->loop);
+
+	if (server->looked_ms == now_ms)
+		return;
+	server->looked_ms = now_ms;
+	for (struct connection *conn = server->connections; conn; conn = conn->next)
+		if (conn->is_awaited && !conn->is_cut && is_given_up(conn))
+			cut(conn);
+}
+
 static void look_later(struct connection *conn);
 
 static void on_look(struct loop_timer *timer, void *ctx)
@@ -104,8 +125,7 @@ static void on_look(struct loop_timer *timer, void *ctx)
 		look_later(conn);
 		return;
 	}
-	/* The library sees the end of the stream and closes; the fd stays its own. */
-	(void)shutdown(conn->fd, SHUT_RDWR); /* a failure means it is already gone */
+	cut(conn);
 }
 
 /* Ever more seldom: most that wait at all wait for long. */
@@ -123,7 +143,14 @@ static void await_headers(struct server *server, struct connection *conn)
 	conn->server = server;
 	conn->due_ms = loop_now_ms(server->loop) + server->config.header_timeout_ms;
 	conn->look_ms = FIRST_LOOK_MS / 2;
+	conn->is_awaited = true;
 	look_later(conn);
+}
+
+static void await_nothing(struct connection *conn)
+{
+	conn->is_awaited = false;
+	loop_timer_stop(&conn->timer);
 }
 
 void server_await_body(struct request *request)
@@ -135,7 +162,7 @@ void server_await_body(struct request *request)
 void server_body_came(struct request *request)
 {
 	if (request->connection && request->conn)
-		loop_timer_stop(&request->conn->timer);
+		await_nothing(request->conn);
 }
 
 /* --- accepting --- */
@@ -154,17 +181,26 @@ static void name_address(const struct sockaddr *addr, char *out, size_t size)
 	addr_format(out, size, &plain);
 }
 
-static bool has_too_many(const struct server *server, const struct sockaddr *addr)
+static unsigned count_source(const struct server *server, const char *source)
+{
+	unsigned count = 0;
+
+	for (const struct connection *conn = server->connections; conn; conn = conn->next)
+		count += !conn->is_cut && strcmp(conn->source, source) == 0;
+	return count;
+}
+
+static bool has_too_many(struct server *server, const struct sockaddr *addr)
 {
 	char source[ADDR_TEXT];
-	unsigned count = 0;
 
 	if (server->config.max_of_peer == 0 || addr->sa_family == AF_UNIX)
 		return false;
 	name_address(addr, source, sizeof(source));
-	for (const struct connection *conn = server->connections; conn; conn = conn->next)
-		count += strcmp(conn->source, source) == 0;
-	return count >= server->config.max_of_peer;
+	if (count_source(server, source) < server->config.max_of_peer)
+		return false;
+	cut_given_up(server);
+	return count_source(server, source) >= server->config.max_of_peer;
 }
 
 static void on_again(struct loop_timer *timer, void *ctx)
@@ -239,7 +275,7 @@ static unsigned count_guest(const struct server *server, const char *guest)
 	unsigned count = 0;
 
 	for (const struct connection *conn = server->connections; conn; conn = conn->next)
-		count += strcmp(conn->guest, guest) == 0;
+		count += !conn->is_cut && strcmp(conn->guest, guest) == 0;
 	for (const struct adopted *adopted = server->adopted; adopted; adopted = adopted->next)
 		count += strcmp(adopted->guest, guest) == 0;
 	return count;
@@ -256,6 +292,8 @@ int server_adopt(struct server *server, int fd, const char *guest, unsigned of_g
 
 	if (r < 0)
 		return err_sys(err, -r, "take a connection");
+	if (count_guest(server, guest) >= of_guest)
+		cut_given_up(server);
 	if (server->connection_count >= server->config.max_connections ||
 	    count_guest(server, guest) >= of_guest)
 		return err_set(err, ERR_LIMITED, "too many connections of %s", guest);
@@ -381,7 +419,7 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
 	must(conn);
 	request->conn = conn;
 	request->target = take_ptr(conn->target);
-	loop_timer_stop(&conn->timer);
+	await_nothing(conn);
 	/* RFC 9112, 6.1: two lengths are an attempt to hide a second request in the body. */
 	if (request_header(request, "Transfer-Encoding") &&
 	    request_header(request, "Content-Length"))

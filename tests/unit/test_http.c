@@ -584,6 +584,24 @@ TEST(one_address_does_not_take_all_connections)
 	tear_down();
 }
 
+TEST(who_left_in_the_middle_of_a_word_takes_no_room)
+{
+	uint16_t port = set_up_tcp();
+	int fd;
+
+	/* The word and the end come together: the library is told once, and reads the word. */
+	for (int i = 0; i < 3; i++) {
+		fd = dial_tcp(port);
+		CHECK_INT(write(fd, "GET /no", 7), 7);
+		close(fd);
+	}
+	run();
+	fd = dial_tcp(port);
+	CHECK_HAS(talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\n\r\n"), "200 ");
+	close(fd);
+	tear_down();
+}
+
 static void cut_tagged(struct request *request, void *ctx)
 {
 	if (str_eq(request_tag(request), "mine"))
