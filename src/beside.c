@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "broker/site.h"
+#include "os/syscalls.h"
 
 extern char **environ;
 
@@ -29,7 +30,7 @@ int beside_become(const char *const *words, struct err *err)
 		return -1;
 	for (size_t i = 0; i < WORDS_MAX && words[i]; i++)
 		argv[i + 1] = (char *)(uintptr_t)words[i];
-	(void)execveat(cloched, "", argv, environ, AT_EMPTY_PATH);
+	(void)sys_execve_fd(cloched, argv, environ);
 	return err_sys(err, errno, "start cloched");
 }
 

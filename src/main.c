@@ -103,10 +103,12 @@ enum { MAP_BYTES = 64 * 1024, PAD_BYTES = 16 * 1024 };
  * for such a buffer, neither now (libc has begun with more) nor after something was freed. */
 static void save_memory(void)
 {
+#ifdef M_MMAP_THRESHOLD
 	(void)mallopt(M_MMAP_THRESHOLD, MAP_BYTES); /* else it grows with what is freed */
 	(void)mallopt(M_TOP_PAD, PAD_BYTES);
 	(void)mallopt(M_TRIM_THRESHOLD, 2 * PAD_BYTES);
 	(void)malloc_trim(0);
+#endif
 }
 
 int main(int argc, char **argv)

@@ -55,6 +55,17 @@ int(err_set)(struct err *err, enum err_code code, const char *fmt, ...)
 	return -1;
 }
 
+/* Never translated, and never of a buffer that others write. */
+static const char *describe(int sys)
+{
+#ifdef __GLIBC__
+	const char *text = strerrordesc_np(sys);
+	return text ? text : "unknown error";
+#else
+	return strerror(sys);
+#endif
+}
+
 int(err_sys)(struct err *err, int sys, const char *fmt, ...)
 {
 	if (!err)
@@ -66,8 +77,7 @@ int(err_sys)(struct err *err, int sys, const char *fmt, ...)
 	int n = vsnprintf(err->msg, sizeof(err->msg), fmt, va);
 	va_end(va);
 	size_t used = n < 0 ? 0 : MIN((size_t)n, sizeof(err->msg) - 1);
-	const char *text = strerrordesc_np(sys);
-	append(err, used, text ? text : "unknown error");
+	append(err, used, describe(sys));
 	return -1;
 }
 

@@ -76,7 +76,9 @@ void mem_settle(void)
 {
 	enum { PAGE = 4096, SPARE = 2 * PAGE, DEEPEST = 256 * 1024 };
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)(PAGE - 1);
+#ifdef M_TRIM_THRESHOLD
 	(void)malloc_trim(0); /* 0: nothing was free */
+#endif
 	/* ENOMEM: the stack is not as deep; what there is of it was given back. */
 	(void)madvise((void *)(here - DEEPEST), DEEPEST - SPARE, /* NOLINT: an address */
 	              MADV_DONTNEED);

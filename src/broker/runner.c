@@ -28,6 +28,7 @@
 #include "os/mount.h"
 #include "os/ns.h"
 #include "os/proc.h"
+#include "os/syscalls.h"
 
 enum { RUNNER_SWEEPS = 100, RUNNER_CHUNK = 16 * 1024, RUNNER_PROCESSES = 512 };
 
@@ -119,7 +120,7 @@ static int become_program(const struct runner_spec *spec, int program, const str
 		r = drop_privileges(spec);
 	if (r < 0)
 		return r;
-	(void)execveat(keep_program, "", spec->argv, env, AT_EMPTY_PATH);
+	(void)sys_execve_fd(keep_program, spec->argv, env);
 	return -errno;
 }
 

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "os/caps.h"
+#include "os/syscalls.h"
 
 extern char **environ;
 
@@ -115,7 +116,7 @@ static int become_cloched(const struct spawn *spawn)
 	int cloched = place_fds(spawn, needs_state);
 	if (cloched < 0)
 		return cloched;
-	(void)execveat(cloched, "", argv, env, AT_EMPTY_PATH);
+	(void)sys_execve_fd(cloched, argv, env);
 	return -errno;
 }
 

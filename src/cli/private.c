@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -128,8 +128,9 @@ static void take_line(struct guardian *guardian, const char *bytes, size_t len)
 static void watch(struct guardian *guardian)
 {
 	char bytes[OWNED_MAX];
-	struct pollfd fds[2] = {{.fd = guardian->pipe_fd, .events = POLLIN},
-	                        {.fd = pidfd_open(guardian->serve, 0), .events = POLLIN}};
+	struct pollfd fds[2] = {
+		{.fd = guardian->pipe_fd, .events = POLLIN},
+		{.fd = (int)syscall(SYS_pidfd_open, guardian->serve, 0), .events = POLLIN}};
 
 	for (;;) {
 		if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)

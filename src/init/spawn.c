@@ -101,7 +101,7 @@ static void volunteer_for_oom(const struct command *command)
 }
 
 /* In a sandbox made in advance this is where the limit comes from. Never above what we have. */
-static int set_limit(__rlimit_resource_t which, uint64_t most)
+static int set_limit(int which, uint64_t most)
 {
 	struct rlimit limit;
 	if (most == 0)
@@ -118,7 +118,7 @@ static int enter_cwd(const struct command *command, struct err *err)
 	if (chdir(command->cwd) == 0)
 		return 0;
 	return err_set(err, ERR_INVALID, "cannot enter the working directory '%.100s': %s",
-	               command->cwd, strerrordesc_np(errno));
+	               command->cwd, strerror(errno));
 }
 
 static int try_exec(const struct command *command, const char *path, int *worst)

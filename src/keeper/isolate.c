@@ -23,6 +23,7 @@
 #include "os/ns.h"
 #include "os/proc.h"
 #include "os/seccomp.h"
+#include "os/syscalls.h"
 
 enum { AGENT_ID = 1000, OWN_NICE = -15, HIGH_FD = 64 };
 
@@ -37,11 +38,11 @@ static const uint64_t keeper_bytes = UINT64_C(256) << 20;
 static int set_rlimit(int which, uint64_t value)
 {
 	struct rlimit now;
-	if (getrlimit((__rlimit_resource_t)which, &now) < 0)
+	if (getrlimit(which, &now) < 0)
 		return -errno;
 	rlim_t want = now.rlim_max == RLIM_INFINITY ? value : MIN((rlim_t)value, now.rlim_max);
 	struct rlimit limit = {.rlim_cur = want, .rlim_max = want};
-	return setrlimit((__rlimit_resource_t)which, &limit) < 0 ? -errno : 0;
+	return setrlimit(which, &limit) < 0 ? -errno : 0;
 }
 
 /* 1 is the one value at which the kernel does not start the host's crash handler either (core(5));
@@ -109,7 +110,7 @@ int isolate_exec_init(const int fds[ISOLATE_FDS_ - ISOLATE_FD_CONTROL], struct e
 	 */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return err_sys(err, errno, "tie init to its keeper");
-	(void)execveat(ISOLATE_FD_PROGRAM, "", argv, environment, AT_EMPTY_PATH);
+	(void)sys_execve_fd(ISOLATE_FD_PROGRAM, argv, environment);
 	return err_sys(err, errno, "execute the program inside");
 }
 

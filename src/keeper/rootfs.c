@@ -26,7 +26,7 @@
 #include "os/ns.h"
 #include "os/path.h"
 
-enum { AGENT_ID = 1000, NO_GROUP = 65533 };
+enum { AGENT_ID = 1000, NO_GROUP = 65533, MODE_BITS = 07777 };
 
 /* Mounted in the scratch before there is a root. */
 static const char *const ready[] = {"proc", "dev"};
@@ -159,7 +159,7 @@ static int own_root(int disk_fd, gid_t range_base)
 	gid_t group = range_base + NO_GROUP;
 	if (fstatat(disk_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	if (st.st_gid == group && (st.st_mode & ALLPERMS) == MODE)
+	if (st.st_gid == group && (st.st_mode & MODE_BITS) == MODE)
 		return 0; /* from the template, or an earlier start */
 	if (fchownat(disk_fd, "upper", (uid_t)-1, group, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fchmodat(disk_fd, "upper", MODE, 0) < 0)
@@ -365,7 +365,7 @@ static bool is_plain_workspace(int dir_fd, uid_t owner)
 {
 	struct stat st;
 	return fstat(dir_fd, &st) == 0 && st.st_uid == owner && st.st_gid == owner &&
-	       (st.st_mode & ALLPERMS) == 0755 && path_is_empty_dir(dir_fd) > 0;
+	       (st.st_mode & MODE_BITS) == 0755 && path_is_empty_dir(dir_fd) > 0;
 }
 
 static int bind_workspace(const struct rootfs *rootfs, int root)

@@ -188,8 +188,8 @@ static int open_below(int dir_fd, const char *name)
 	if (opened != -ENOSYS)
 		return opened;
 	auto_close int fd = openat(dir_fd, name, flags | O_CLOEXEC);
-	if (fd < 0 || statx(dir_fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &here) < 0 ||
-	    statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &there) < 0)
+	if (fd < 0 || sys_statx(dir_fd, STATX_MNT_ID, &here) < 0 ||
+	    sys_statx(fd, STATX_MNT_ID, &there) < 0)
 		return -errno;
 	return here.stx_mnt_id == there.stx_mnt_id ? take_fd(&fd) : -EXDEV;
 }

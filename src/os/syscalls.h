@@ -9,9 +9,17 @@
 #include <linux/openat2.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+/* In glibc struct mount_attr, struct statx and their constants are in the headers above, which
+ * clash with these. */
+#ifndef __GLIBC__
+#include <linux/mount.h>
+#include <linux/stat.h>
+#endif
 
 #include "base/base.h"
 
@@ -100,6 +108,16 @@ static inline int sys_mount_setattr(int fd, const char *path, unsigned int flags
 static inline int sys_pivot_root(const char *new_root, const char *put_old)
 {
 	return (int)syscall(SYS_pivot_root, new_root, put_old);
+}
+
+static inline int sys_execve_fd(int fd, char *const *argv, char *const *environment)
+{
+	return (int)syscall(SYS_execveat, fd, "", argv, environment, AT_EMPTY_PATH);
+}
+
+static inline int sys_statx(int fd, unsigned int mask, struct statx *ret)
+{
+	return (int)syscall(SYS_statx, fd, "", AT_EMPTY_PATH, mask, ret);
 }
 
 static inline int sys_pidfd_open(pid_t pid, unsigned int flags)
