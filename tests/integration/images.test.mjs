@@ -236,7 +236,10 @@ describe('images', () => {
 
 	test('imports run side by side; too many are told to come again', async () => {
 		const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((one) => `side-${one}`);
-		const answers = await Promise.all(names.map((name) => importBytes(name, tar(base))));
+		// Node writes once more after the last byte. If the answer and the end of the connection were faster, it tells of
+		// the failed write alone.
+		const cut = (error) => (assert.equal(error.code, 'EPIPE'), { body: { code: 'limited' } });
+		const answers = await Promise.all(names.map((name) => importBytes(name, tar(base)).catch(cut)));
 		const made = names.filter((_, i) => answers[i].status === 201);
 		assert.ok(made.length >= 4, String(answers.map((one) => one.status)));
 		for (const one of answers) assert.ok(one.status === 201 || one.body.code === 'limited', String(one.bytes));
