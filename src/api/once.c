@@ -8,6 +8,7 @@
 #include "api/capture.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "http/request.h"
 
 struct once {
 	struct call *call; /* NULL: answered */
@@ -39,10 +40,12 @@ static void on_removed(const struct err *err, void *ctx)
 	release(once);
 }
 
-/* The answer first: whoever waits for it need not wait for the store. */
+/* The answer first: whoever waits for it waits neither for the store nor for what a keeper does
+ * when it is told to end, which would get its turn before us. */
 static void end(struct once *once, json_t *result, const struct err *err)
 {
 	struct call *call = take_ptr(once->call);
+	struct request *request = request_ref(call->request);
 	struct api *api = call->api;
 
 	once->pending++;
@@ -50,6 +53,8 @@ static void end(struct once *once, json_t *result, const struct err *err)
 		call_answer(call, 200, result);
 	else
 		call_fail(call, err);
+	request_flush(request);
+	request_unref(request);
 	api->engine->ops->remove(api->engine, once->sandbox.text,
 	                         ENGINE_REMOVE_FORCE | ENGINE_REMOVE_DETACH, on_removed, once);
 }

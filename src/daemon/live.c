@@ -412,6 +412,8 @@ static void on_answer(struct wire_msg *msg, const struct err *err, void *ctx)
 		if (live->is_noted || (member->row->spec.is_ephemeral && !live->is_recorded))
 			answer_start(live, err);
 	}
+	if (msg && wire_has(msg, FIELD_ENDED_MS))
+		live_on_exit(member, msg);
 	member_unref(member);
 }
 
@@ -434,6 +436,7 @@ static void put_request(struct wire_out *out, const struct exec_start *start)
 	wire_put_u64(out, FIELD_STDIN, start->has_stdin);
 	wire_put_u64(out, FIELD_ATTACHED, start->is_attached);
 	wire_put_u64(out, FIELD_TIMEOUT_MS, start->timeout_ms);
+	wire_put_u64(out, FIELD_ONCE, 1);
 	/* A transfer goes as fast as its reader: the limit is for what commands print. */
 	if (start->is_internal)
 		wire_put_u64(out, FIELD_OUTPUT_RATE, UINT64_MAX);

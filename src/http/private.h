@@ -97,7 +97,8 @@ struct server {
 	struct MHD_Daemon *daemon;
 	struct loop_source source;
 	struct loop_timer timer;
-	bool is_woken; /* there is something to run for, whatever the library says */
+	bool is_driving; /* the library is at work */
+	bool is_woken;   /* there is something to run for, whatever the library says */
 	struct request *requests;
 	struct connection *connections;
 	struct adopted *adopted; /* with the library, which has not said so yet */
@@ -114,6 +115,8 @@ void server_body_came(struct request *request);
 void server_count_answer(struct server *server, int status);
 /* A resumed connection waits for the next MHD_run, and the library has no way to ask for it. */
 void server_wake(struct server *server);
+/* Does now what it was woken for. */
+void server_flush(struct server *server);
 
 struct request *request_begin(struct server *server, struct MHD_Connection *connection,
                               const char *method, const char *path);

@@ -566,6 +566,12 @@ void request_answer(struct request *request, int status, const char *type, const
 	early_answer(request, bytes, len);
 }
 
+void request_flush(struct request *request)
+{
+	if (request->connection)
+		server_flush(request->server);
+}
+
 static ssize_t on_reader(void *cls, uint64_t position, char *to, size_t max)
 {
 	struct request *request = cls;

@@ -85,6 +85,10 @@ void request_add_header(struct request *request, const char *name, const char *v
  * is long, and the connection closed. */
 void request_answer(struct request *request, int status, const char *type, const void *bytes,
                     size_t len);
+/* After an answer: it is sent before this returns, not in the next round of the loop, for who goes
+ * on with work that the client need not wait for. Whatever the end of a request brings about
+ * happens meanwhile. */
+void request_flush(struct request *request);
 
 enum { REQUEST_STREAM_END = -1, REQUEST_STREAM_ABORT = -2 };
 /* Fills at most max bytes; 0: nothing yet (call request_more when there is), or one of the above.

@@ -53,7 +53,9 @@ static void drive(struct server *server)
 	MHD_UNSIGNED_LONG_LONG wait_ms;
 
 	server->is_woken = false;
+	server->is_driving = true;
 	MHD_run(server->daemon);
+	server->is_driving = false;
 	/* A handler may have resumed another connection, which the library's timeout knows nothing
 	 * of. */
 	if (server->is_woken)
@@ -62,6 +64,12 @@ static void drive(struct server *server)
 		loop_timer_in(server->loop, &server->timer, wait_ms, on_due, server);
 	else
 		loop_timer_stop(&server->timer);
+}
+
+void server_flush(struct server *server)
+{
+	if (server->is_woken && !server->is_driving)
+		drive(server);
 }
 
 void server_wake(struct server *server)

@@ -28,13 +28,14 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "init/account.h"
+#include "init/init.h"
 #include "init/walls.h"
 #include "os/caps.h"
 #include "os/tty.h"
 #include "wire/wire.h"
 
 /* RESTS: the exit status of a shim after which no other is to wait until a command came. */
-enum { SEND_TRIES = 200, SEND_AGAIN_MS = 10, IDLE_MS = 5000, RESTS = 3 };
+enum { SEND_TRIES = 200, SEND_AGAIN_MS = 10, IDLE_MS = 5000, RESTS = 3, REST_MS = 200 };
 
 /* What a waiting shim tells its spawner of messages that it took in its place. */
 enum { TOLD_ONCE = 'o', TOLD_MOUNTED = 'm' };
@@ -52,7 +53,9 @@ struct command {
 	const char *cwd;
 	uint64_t nofile, file_bytes; /* 0: as it is */
 	bool is_tty;
-	int status; /* socket to the keeper */
+	bool is_last; /* the sandbox goes after it */
+	int status;   /* socket to the keeper */
+	int taken;    /* to the spawner, which waits for a word; -1: it does not */
 	int stdio[3];
 	int master;     /* of a terminal */
 	bool is_failed; /* set by the command's process, with err, when it could not exec */
@@ -84,20 +87,6 @@ static int set_stdio(const struct command *command, struct err *err)
 			return err_sys(err, errno, "set up the standard streams");
 	}
 	return 0;
-}
-
-/* Where the out-of-memory killer looks first: before the shim, the spawner and init. The file
- * belongs to us only while we are dumpable, which harms nothing as long as we have a uid that no
- * command has: where they share it, one could reach into the shim's memory, and the largest goes
- * first. */
-static void volunteer_for_oom(const struct command *command)
-{
-	if (command->account.uid == getuid())
-		return;
-	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	(void)!io_write_ctl(AT_FDCWD, "/proc/self/oom_score_adj",
-	                    "500"); /* best effort by design */
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 /* In a sandbox made in advance this is where the limit comes from. Never above what we have. */
@@ -163,7 +152,6 @@ static int become_command(const struct command *command, struct err *err)
 		(void)signal(signals[i], SIG_DFL);
 	if (set_stdio(command, err) < 0)
 		return -1;
-	volunteer_for_oom(command);
 	if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
 		return err_sys(err, errno, "take the ordinary priority");
 	int r = set_limit(RLIMIT_NOFILE, command->nofile);
@@ -192,6 +180,40 @@ static int run_command(void *ctx)
 
 /* --- the shim --- */
 
+/* Where the out-of-memory killer looks first: at commands, before the shim, the spawner and init. A
+ * command inherits it, so the shim has it while it waits for one, when there is time, and goes back
+ * afterwards. Best effort by design. */
+struct volunteer {
+	int fd; /* -1: it is as it was */
+	char before[8];
+};
+
+/* The file belongs to us only while we are dumpable, which harms nothing as long as we have a uid
+ * that no command has: where they share it, one could reach into our memory, and the largest goes
+ * first. */
+static void volunteer_for_oom(struct volunteer *volunteer)
+{
+	volunteer->fd = -1;
+	if (getuid() != INIT_UID)
+		return;
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	volunteer->fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	ssize_t n = volunteer->fd < 0 ? -1
+	                              : pread(volunteer->fd, volunteer->before,
+	                                      sizeof(volunteer->before) - 1, 0);
+	volunteer->before[MAX(n, 0)] = '\0';
+	if (n <= 0 || pwrite(volunteer->fd, "500", 3, 0) < 0)
+		fd_closep(&volunteer->fd);
+}
+
+static void stand_back(struct volunteer *volunteer)
+{
+	if (volunteer->fd >= 0)
+		(void)!pwrite(volunteer->fd, volunteer->before, strlen(volunteer->before), 0);
+	fd_closep(&volunteer->fd);
+}
+
 static void tell_spawner(int taken, char word)
 {
 	(void)!write(taken, &word, 1); /* one that is gone takes its shims with it */
@@ -210,6 +232,14 @@ static int send_surely(int sock, const struct wire_out *out)
 	return r;
 }
 
+static void put_end(struct wire_out *out, int status)
+{
+	if (WIFSIGNALED(status))
+		wire_put_u64(out, FIELD_SIGNAL, (uint64_t)WTERMSIG(status));
+	else
+		wire_put_u64(out, FIELD_EXIT_CODE, (uint64_t)WEXITSTATUS(status));
+}
+
 static void send_status(const struct command *command, enum wire_type type, int status,
                         const struct err *err)
 {
@@ -217,20 +247,21 @@ static void send_status(const struct command *command, enum wire_type type, int 
 	wire_begin(&out, type, 0);
 	if (err)
 		wire_put_err(&out, err);
-	else if (WIFSIGNALED(status))
-		wire_put_u64(&out, FIELD_SIGNAL, (uint64_t)WTERMSIG(status));
 	else
-		wire_put_u64(&out, FIELD_EXIT_CODE, (uint64_t)WEXITSTATUS(status));
+		put_end(&out, status);
 	(void)!send_surely(command->status, &out); /* the keeper also sees the socket close */
 }
 
-static void send_started(const struct command *command, pid_t leader)
+/* ended: how, if it is over already; else NULL. */
+static void send_started(const struct command *command, pid_t leader, const int *ended)
 {
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_S_STARTED, 0);
 	wire_put_u64(&out, FIELD_PID, (uint64_t)leader);
 	wire_put_u64(&out, FIELD_ENTRIES,
 	             (uint64_t)getpid()); /* the shim itself: top of the tree */
+	if (ended)
+		put_end(&out, *ended);
 	if (command->is_tty)
 		wire_put_fd(&out, command->master);
 	if (send_surely(command->status, &out) >= 0)
@@ -246,17 +277,32 @@ static NORETURN void shim_fail(const struct command *command, const struct err *
 	_exit(0);
 }
 
+/* The end of the last command is the end of the sandbox, which somebody waits for: whatever we and
+ * the spawner would do now can be done a little later, if there is anything left to do it for. */
+static void shim_rest(struct command *command)
+{
+	static const struct timespec pause = {.tv_nsec = REST_MS * 1000 * 1000};
+	fd_closep(&command->status); /* the keeper hears that nothing is left of it */
+	(void)nanosleep(&pause, NULL);
+	if (command->taken >= 0)
+		tell_spawner(command->taken, TOLD_ONCE);
+}
+
 /* Waits for the command and says how it ended, reaping whatever else became our child. Stays while
- * something the command left behind lives: by us it can be found and killed. */
-static NORETURN void shim_wait(const struct command *command, pid_t leader)
+ * something the command left behind lives: by us it can be found and killed. leader 0: its end is
+ * told already. */
+static NORETURN void shim_wait(struct command *command, pid_t leader)
 {
 	for (;;) {
 		int status;
 		pid_t pid = waitpid(-1, &status, 0);
-		if (pid == leader)
+		if (pid > 0 && pid == leader)
 			send_status(command, WIRE_S_EXITED, status, NULL);
-		if (pid < 0 && errno != EINTR)
-			_exit(0);
+		if (pid > 0 || errno == EINTR)
+			continue;
+		if (command->is_last)
+			shim_rest(command);
+		_exit(0);
 	}
 }
 
@@ -364,6 +410,12 @@ static int parse_command(struct command *command, struct wire_msg *msg, const st
 	return 0;
 }
 
+/* What every command needs and none changes. */
+struct prepared {
+	int result; /* <0: why nothing can start */
+	struct volunteer volunteer;
+};
+
 struct spawner {
 	int sock;
 	struct walls *walls;
@@ -377,16 +429,19 @@ struct spawner {
 	int taken; /* hangs up when the waiting shim has a command, or died; -1: none waits */
 };
 
-/* What every command needs and none changes. */
-static int shim_prepare(const struct spawner *spawner)
+static struct prepared shim_prepare(const struct spawner *spawner)
 {
+	struct prepared prepared = {.result = spawner->limited, .volunteer = {.fd = -1}};
 	if (spawner->limited < 0)
-		return spawner->limited;
+		return prepared;
 	(void)signal(SIGCHLD, SIG_DFL);
 	(void)prctl(PR_SET_NAME, "cloche-shim", 0, 0, 0); /* only what ps shows */
 	/* Orphans of the command come to us, not to init: so all of an exec stays below its shim.
 	 */
-	return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? -errno : 0;
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		prepared.result = -errno;
+	volunteer_for_oom(&prepared.volunteer);
+	return prepared;
 }
 
 /* Returns when the command has made its exec, or failed to. */
@@ -398,15 +453,34 @@ static pid_t give_birth(struct command *command)
 	return pid < 0 ? -errno : pid;
 }
 
-/* taken: what is to be closed when there is time; -1: nothing. */
-static NORETURN void shim(struct wire_msg *msg, int prepared, const struct account *usual,
-                          int taken)
+/* Not before its birth: it wakes the spawner, and the command goes first. */
+static void let_spawner_go(struct command *command, bool is_once)
+{
+	if (command->taken >= 0 && is_once)
+		tell_spawner(command->taken, TOLD_ONCE);
+	fd_closep(&command->taken);
+}
+
+/* Many a command is over before its parent gets its next turn. */
+static bool is_over(const struct command *command, pid_t leader, int *ret_status)
+{
+	return command->is_last && !command->is_tty && !command->is_failed && leader > 0 &&
+	       waitpid(leader, ret_status, WNOHANG) == leader;
+}
+
+/* taken: see struct command. */
+static NORETURN void shim(struct wire_msg *msg, struct prepared *prepared,
+                          const struct account *usual, int taken)
 {
 	struct err err = {0};
-	struct command command = {
-		.status = wire_take_fd(msg, 0), .stdio = {-1, -1, -1}, .master = -1};
-	if (prepared < 0) {
-		(void)err_sys(&err, -prepared, "prepare the command");
+	uint64_t once = wire_u64(msg, FIELD_ONCE, 0);
+	struct command command = {.status = wire_take_fd(msg, 0),
+	                          .stdio = {-1, -1, -1},
+	                          .master = -1,
+	                          .taken = taken,
+	                          .is_last = once == 2};
+	if (prepared->result < 0) {
+		(void)err_sys(&err, -prepared->result, "prepare the command");
 		shim_fail(&command, &err);
 	}
 	/* It may have waited long for somebody who starts it. */
@@ -416,10 +490,8 @@ static NORETURN void shim(struct wire_msg *msg, int prepared, const struct accou
 	if (parse_command(&command, msg, usual, &err) < 0)
 		shim_fail(&command, &err);
 	pid_t leader = give_birth(&command);
-	/* Not before: it wakes the spawner, and the command goes first. */
-	if (taken >= 0 && wire_u64(msg, FIELD_ONCE, 0) != 0)
-		tell_spawner(taken, TOLD_ONCE);
-	fd_closep(&taken);
+	int status;
+	bool has_ended = is_over(&command, leader, &status);
 	close_stdio(&command);
 	if (leader < 0) {
 		(void)err_sys(&err, -leader, "fork the command (the limit on processes?)");
@@ -427,9 +499,12 @@ static NORETURN void shim(struct wire_msg *msg, int prepared, const struct accou
 	}
 	if (command.is_failed)
 		shim_fail(&command, &command.err);
-	send_started(&command, leader);
+	send_started(&command, leader, has_ended ? &status : NULL);
 	fd_closep(&command.master);
-	shim_wait(&command, leader);
+	if (!has_ended)
+		let_spawner_go(&command, once != 0);
+	stand_back(&prepared->volunteer);
+	shim_wait(&command, has_ended ? 0 : leader);
 }
 
 /* --- the spawner --- */
@@ -470,17 +545,17 @@ static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 {
 	struct wire_msg msg;
 	struct err err = {0};
-	int prepared = shim_prepare(spawner);
+	struct prepared prepared = shim_prepare(spawner);
 	/* A spawner that is replaced leaves nobody behind on its socket. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		prepared = -errno;
+		prepared.result = -errno;
 	bool has_usual = spawner->is_parked && account_find(AGENT, &spawner->usual, &err) == 0;
 	wait_for_command(spawner, taken, &msg);
 	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	(void)close(spawner->sock);
 	if (msg.type != WIRE_S_EXEC || msg.fd_count < 1)
 		_exit(0); /* the keeper will notice the silence */
-	shim(&msg, prepared, has_usual ? &spawner->usual : NULL, taken);
+	shim(&msg, &prepared, has_usual ? &spawner->usual : NULL, taken);
 }
 
 /* Not before the walls are up, which all commands must share. Without room for one more process the
@@ -513,7 +588,8 @@ static void spawn_one(struct spawner *spawner, struct wire_msg *msg)
 	spawner->rests = spawner->is_once;
 	if (pid == 0) {
 		(void)close(spawner->sock);
-		shim(msg, shim_prepare(spawner), NULL, -1);
+		struct prepared prepared = shim_prepare(spawner);
+		shim(msg, &prepared, NULL, -1);
 	}
 	if (pid > 0) {
 		spawner->children++;

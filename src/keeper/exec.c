@@ -153,7 +153,7 @@ static int send_to_spawner(struct exec *exec, const struct wire_msg *msg,
 		wire_put_u64(&out, numbers[i], wire_u64(msg, numbers[i], 0));
 	wire_put_u64(&out, FIELD_NOFILE, exec->keeper->slot.nofile);
 	if (exec->keeper->slot.is_once)
-		wire_put_u64(&out, FIELD_ONCE, 1);
+		wire_put_u64(&out, FIELD_ONCE, exec->keeper->slot.marks_files ? 1 : 2);
 	/* A file without a name is not counted: let at least none be larger than all may be. */
 	if (exec->keeper->slot.disk.backend == DISK_SAMPLED)
 		wire_put_u64(&out, FIELD_FILE_BYTES, exec->keeper->slot.disk.bytes);
@@ -304,6 +304,7 @@ int exec_start(struct keeper *keeper, struct conn *conn, const struct wire_msg *
 	struct exec *exec = exec_new(keeper, msg, id);
 	exec->starter = conn;
 	exec->start_request = msg->request;
+	exec->may_answer_once = wire_u64(msg, FIELD_ONCE, 0) != 0;
 	keeper_watch(keeper);
 	int r = launch_command(exec, msg);
 	if (r < 0) {
@@ -351,6 +352,13 @@ static int take_terminal(struct exec *exec, struct wire_msg *msg)
 	return 0;
 }
 
+static void on_exited(struct exec *exec, const struct wire_msg *msg)
+{
+	exec->exit_signal = (int)wire_u64(msg, FIELD_SIGNAL, 0);
+	exec->exit_code = (int)wire_u64(msg, FIELD_EXIT_CODE, 0);
+	exec_finish(exec);
+}
+
 static void on_started(struct exec *exec, struct wire_msg *msg)
 {
 	exec->leader = (pid_t)wire_u64(msg, FIELD_PID, 0);
@@ -366,7 +374,14 @@ static void on_started(struct exec *exec, struct wire_msg *msg)
 		exec->is_killed = true;
 		exec->reason = "killed";
 	}
-	answer_start(exec, r < 0 ? &err : NULL);
+	/* Where its end came with its start, that answers both. */
+	bool has_ended = wire_has(msg, FIELD_EXIT_CODE) || wire_has(msg, FIELD_SIGNAL);
+	if (r < 0 || !has_ended || !exec->may_answer_once)
+		answer_start(exec, r < 0 ? &err : NULL);
+	if (has_ended) {
+		on_exited(exec, msg);
+		return;
+	}
 	if (exec->is_killed && exec_kill(exec, exec->reason, &err) < 0)
 		log_warn("cannot end an exec at its start", LOG_STR("exec", exec->id),
 		         LOG_ERR(&err));
@@ -397,6 +412,24 @@ static const char *find_reason(const struct exec *exec)
 	return exec->exit_signal ? "signal" : "exited";
 }
 
+/* To whoever still waits to hear of its start: that it was started, and has ended. */
+static void tell_end(struct exec *exec)
+{
+	struct keeper *keeper = exec->keeper;
+	struct conn *starter = exec->leader > 0 ? exec->starter : NULL;
+	if (starter) {
+		auto_wire_out struct wire_out answer;
+		wire_begin(&answer, WIRE_OK, exec->start_request);
+		exec_put_info(exec, &answer);
+		exec->starter = NULL;
+		serve_send(keeper, starter, &answer);
+	}
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_K_EXIT, 0);
+	exec_put_info(exec, &out);
+	serve_send_others(keeper, starter, &out);
+}
+
 void exec_finish(struct exec *exec)
 {
 	struct keeper *keeper = exec->keeper;
@@ -417,11 +450,8 @@ void exec_finish(struct exec *exec)
 	if (outlog_append_exit(&exec->log, text) < 0)
 		log_warn("cannot record an exec's end", LOG_STR("exec", exec->id));
 	loop_timer_stop(&exec->timeout);
-	auto_wire_out struct wire_out out;
-	wire_begin(&out, WIRE_K_EXIT, 0);
-	exec_put_info(exec, &out);
 	serve_flush_output(keeper);
-	serve_send(keeper, NULL, &out);
+	tell_end(exec);
 	/* After the word is out: the daemon stores it itself before it answers anybody. What was
 	 * made for this one command goes now: nobody looks for it after a power cut, and no other
 	 * comes. */
@@ -435,13 +465,6 @@ void exec_finish(struct exec *exec)
 		relay_spare(keeper, false);
 	output_bound(keeper);
 	keeper_exec_ended(keeper);
-}
-
-static void on_exited(struct exec *exec, const struct wire_msg *msg)
-{
-	exec->exit_signal = (int)wire_u64(msg, FIELD_SIGNAL, 0);
-	exec->exit_code = (int)wire_u64(msg, FIELD_EXIT_CODE, 0);
-	exec_finish(exec);
 }
 
 /* The shim went without a word: killed together with its command, or the sandbox ended. */

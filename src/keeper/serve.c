@@ -123,12 +123,18 @@ static void conn_send(struct conn *conn, const struct wire_out *out)
 
 void serve_send(struct keeper *keeper, struct conn *conn, struct wire_out *out)
 {
-	if (conn) {
+	if (conn)
 		conn_send(conn, out);
-		return;
+	else
+		serve_send_others(keeper, NULL, out);
+}
+
+void serve_send_others(struct keeper *keeper, const struct conn *except, struct wire_out *out)
+{
+	for (struct conn *each = keeper->conns; each; each = each->next) {
+		if (each != except)
+			conn_send(each, out);
 	}
-	for (struct conn *each = keeper->conns; each; each = each->next)
-		conn_send(each, out);
 }
 
 void serve_error(struct keeper *keeper, struct conn *conn, uint64_t request, const struct err *err)

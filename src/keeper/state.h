@@ -74,6 +74,7 @@ struct exec {
 	struct loop_timer again; /* looks whether it may be read: over the rate, or no memory */
 	struct conn *starter;    /* who waits for the answer to K_EXEC; NULL when gone */
 	uint64_t start_request;
+	bool may_answer_once; /* who started it understands an answer that tells of its end, too */
 	uint64_t oom_kills_before, pids_denied_before;
 	bool is_killed;             /* a kill was asked for: reason is set */
 	unsigned int kills;         /* how often */
@@ -164,6 +165,7 @@ int serve_start(struct keeper *keeper) NODISCARD;
 void serve_done(struct keeper *keeper);
 /* To one connection or (conn NULL) to all; queued when the socket is full. */
 void serve_send(struct keeper *keeper, struct conn *conn, struct wire_out *out);
+void serve_send_others(struct keeper *keeper, const struct conn *except, struct wire_out *out);
 void serve_error(struct keeper *keeper, struct conn *conn, uint64_t request, const struct err *err);
 /* A daemon listens to notifications. */
 bool serve_has_daemon(const struct keeper *keeper);

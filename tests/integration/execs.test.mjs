@@ -245,4 +245,20 @@ describe('execs', () => {
 		const { items } = await cloche.get('GET', '/sandboxes');
 		assert.deepEqual(items.filter((one) => one.id !== box && one.state !== 'removing'), []);
 	});
+
+	test('a command that is over at once, and one that is not', async () => {
+		const once = async (exec) => (await cloche.api('POST', '/run', { sandbox: {}, exec })).body;
+		for (let i = 0; i < 20; i++) {
+			const [ok, failed, killed] = await Promise.all([once({ argv: ['/bin/true'] }), once({ shell: 'echo a; echo b >&2; exit 7' }), once({ shell: 'kill -9 $$' })]);
+			assert.deepEqual([ok.exitCode, ok.reason, ok.stdout], [0, 'exited', '']);
+			assert.deepEqual([failed.exitCode, failed.stdout, failed.stderr], [7, 'a\n', 'b\n']);
+			assert.deepEqual([killed.signal, killed.reason], [9, 'signal'], JSON.stringify(killed));
+		}
+		// What it leaves behind is part of it, and another command has room beside it.
+		const long = once({ shell: 'until [ -e /workspace/go ]; do sleep 0.01; done; cat /workspace/go' });
+		const other = await until(async () => (await cloche.get('GET', '/sandboxes')).items.find((one) => one.id !== box && one.state === 'running')?.id, 'it runs');
+		assert.equal((await cloche.exec(other, 'echo from another')).stdout, 'from another\n');
+		await cloche.exec(other, 'echo gone > /workspace/.go; mv /workspace/.go /workspace/go').catch(() => {}); // may end with it
+		assert.equal((await long).stdout, 'gone\n');
+	});
 });
