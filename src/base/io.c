@@ -77,7 +77,8 @@ static int read_rest(int fd, size_t max, char **ret, size_t *ret_len)
 {
 	auto_free char *text = NULL;
 	size_t len = 0;
-	for (size_t size = 4096;; size *= 2) {
+	/* Most are a line: a small piece of memory is one that is there. */
+	for (size_t size = 512;; size *= 8) {
 		size = MIN(size, max + 1);
 		text = mem_resize(text, size + 1, 1);
 		ssize_t n = io_read_full(fd, text + len, size - len);
