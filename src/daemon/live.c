@@ -436,7 +436,7 @@ static void put_request(struct wire_out *out, const struct exec_start *start)
 	wire_put_u64(out, FIELD_STDIN, start->has_stdin);
 	wire_put_u64(out, FIELD_ATTACHED, start->is_attached);
 	wire_put_u64(out, FIELD_TIMEOUT_MS, start->timeout_ms);
-	wire_put_u64(out, FIELD_ONCE, 1);
+	wire_put_u64(out, FIELD_ONCE, 1); /* we know an answer that tells of the end, too */
 	/* A transfer goes as fast as its reader: the limit is for what commands print. */
 	if (start->is_internal)
 		wire_put_u64(out, FIELD_OUTPUT_RATE, UINT64_MAX);
