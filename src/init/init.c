@@ -605,18 +605,23 @@ static void on_control(struct loop_source *source, uint32_t events, void *ctx)
 	wire_msg_done(&msg);
 }
 
+/* False: without a spawner nothing can be started any more. */
+static bool collect(struct init *init)
+{
+	bool has_spawner = true;
+	pid_t pid;
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		if (pid == init->spawner)
+			has_spawner = replace_spawner(init);
+	}
+	return has_spawner;
+}
+
 static void on_signal(int number, void *ctx)
 {
 	struct init *init = ctx;
-	if (number != SIGCHLD)
-		return;
-	pid_t pid;
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-		/* Without a spawner nothing can be started any more: end, so that the keeper says
-		 * so. */
-		if (pid == init->spawner && !replace_spawner(init))
-			loop_stop(init->loop, 1);
-	}
+	if (number == SIGCHLD && !collect(init))
+		loop_stop(init->loop, 1); /* so that the keeper says so */
 }
 
 static int run_loop(struct init *init)
@@ -631,7 +636,7 @@ static int run_loop(struct init *init)
 	const int listeners[] = {init->walls.listener, init->spawner_listener};
 	if (r >= 0)
 		r = refusals_start(&init->refusals, init->loop, listeners);
-	if (r < 0)
+	if (r < 0 || !collect(init)) /* of who ended before nobody is told */
 		return 1;
 	auto_wire_out struct wire_out ready;
 	wire_begin(&ready, WIRE_I_READY, 0);

@@ -71,3 +71,22 @@ test('an agent whose sandbox never came to the disk is not begun again', { skip:
 		await daemon.discard();
 	}
 });
+
+// Init looks at signals only when it serves: whoever ended before that must not be forgotten.
+test('a spawner that dies while its sandbox gets ready is replaced', { skip: !isRoot, timeout: 120000 }, async () => {
+	const daemon = await HurtDaemon.start({});
+	try {
+		const create = async (n) => {
+			await daemon.inject(`kill cloche-init step ${n}`); // its spawner has that name at first
+			const made = await daemon.ask('POST', '/sandboxes', {});
+			const { seen } = await daemon.calm();
+			if (made?.status === 201) assert.equal((await daemon.exec(made.body.id, 'echo usable')).stdout, 'usable\n', `killed at step ${n}`);
+			await daemon.clear();
+			return seen;
+		};
+		const seen = await create(1000000);
+		for (let n = seen - 25; n <= seen; n++) await create(n);
+	} finally {
+		await daemon.discard();
+	}
+});
