@@ -50,7 +50,7 @@
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 enum kind { STEP, DESCRIPTOR, MEMORY, RECORD };
-enum { ALSO_MAX = 4, CLIENTS = 4, LINE_BYTES = 256, ASKERS = 4096, STAT_BYTES = 1024 };
+enum { ALSO_MAX = 4, CLIENTS = 4, LINE_BYTES = 256, ASKERS = 4096, STAT_BYTES = 1024, DEATH_MS = 2000 };
 
 static const struct call {
 	const char *name;
@@ -180,6 +180,29 @@ static void remember(pid_t pid)
 	askers[asker_count++ % ASKERS] = (struct asker){pid, start_time(pid)};
 }
 
+/* Whoever asks may be a thread. */
+static pid_t process_of(pid_t pid)
+{
+	char text[STAT_BYTES];
+
+	read_proc(pid, "status", text, sizeof(text));
+	char *at = strstr(text, "\nTgid:");
+	return at ? (pid_t)strtol(at + sizeof("\nTgid:") - 1, NULL, 10) : pid;
+}
+
+/* Until it is gone, so that nobody who looks afterwards takes it for alive. */
+static void kill_surely(pid_t pid)
+{
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, process_of(pid), 0),
+	                     .events = POLLIN};
+
+	kill(pid, SIGKILL);
+	if (end.fd < 0)
+		return;
+	(void)poll(&end, 1, DEATH_MS); /* one that hangs shows in what is checked then */
+	close(end.fd);
+}
+
 static void kill_role(const char *role, pid_t but)
 {
 	for (size_t i = 0; i < asker_count && i < ASKERS; i++) {
@@ -187,7 +210,7 @@ static void kill_role(const char *role, pid_t but)
 
 		if (asker->pid != but && has_role(asker->pid, role) && asker->start != 0 &&
 		    start_time(asker->pid) == asker->start)
-			kill(asker->pid, SIGKILL);
+			kill_surely(asker->pid);
 	}
 }
 
@@ -253,8 +276,8 @@ static void answer(int listener, struct rule *rule)
 	if (!hit || rule->strikes) {
 		reply.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	} else if (rule->kills) {
-		kill((pid_t)asked.pid, SIGKILL);
-		reply.error = -EINTR;
+		kill_surely((pid_t)asked.pid); /* there is nobody left to answer */
+		return;
 	} else {
 		reply.error = -rule->error;
 	}
