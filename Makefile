@@ -27,7 +27,7 @@ fmt:
 bench: | deps-test all
 	tests/bench/run $(BUILD) $(if $(ROWS),--rows $(ROWS)) $(if $(JSON),--json $(JSON))
 fault: | deps-test all
-	tools/fault $(BUILD)
+	tools/fault $(BUILD) --jobs $(or $(JOBS),3) $(if $(RECORD),--record $(RECORD))
 soak: | deps-test all
 	tools/fault $(BUILD) soak $(MINUTES)
 fuzz: | deps-test $(BUILD)-fuzz/build.ninja
