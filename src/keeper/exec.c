@@ -462,7 +462,7 @@ void exec_finish(struct exec *exec)
 	relay_end(exec);
 	relay_update(exec);
 	if (!keeper->slot.is_once)
-		relay_spare(keeper, false);
+		relay_spare_soon(keeper);
 	output_bound(keeper);
 	keeper_exec_ended(keeper);
 }

@@ -453,7 +453,6 @@ static void on_network_ready(struct keeper *keeper, const struct err *err)
 		report(keeper, NULL);
 		meter_restart(&keeper->meter, &keeper->slot.disk, keeper->launch.rootfs.disk_fd,
 		              keeper->slot.marks_files);
-		relay_spare(keeper, keeper->slot.is_parked);
 		return;
 	}
 	report(keeper, err);
@@ -539,6 +538,10 @@ int keeper_run(struct wire_msg *msg)
 	}
 	if (r >= 0)
 		r = launch_finish(&keeper.launch, &err);
+	if (r >= 0) {
+		relay_spare(&keeper); /* while init builds */
+		r = launch_ready(&keeper.launch, &err);
+	}
 	int status = 1;
 	if (r < 0)
 		report(&keeper, &err);

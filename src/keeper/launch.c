@@ -389,11 +389,22 @@ bool launch_await(struct launch *launch, struct err *err)
 	if (fds[1].revents || wire_recv(slot->result, bytes, LIMIT_WIRE_BYTES, &msg) <= 0)
 		return false;
 	launch->made = slot->disk;
+	launch->made_limits = slot->limits;
 	launch->is_changed = true;
 	if (slot_parse_rest(&msg, slot, err) < 0)
 		(void)err_wrap(err, "start the sandbox (slot)"); /* launch_finish says it */
 	wire_msg_done(&msg);
 	return true;
+}
+
+/* What stays as it was is 0: most want the usual, and to set a limit again takes its time. */
+static struct cgroup_limits other_limits(const struct launch *launch)
+{
+	const struct cgroup_limits *made = &launch->made_limits, *wanted = &launch->slot->limits;
+	return (struct cgroup_limits){
+		.memory = wanted->memory == made->memory ? 0 : wanted->memory,
+		.cpu_milli = wanted->cpu_milli == made->cpu_milli ? 0 : wanted->cpu_milli,
+		.pids = wanted->pids == made->pids ? 0 : wanted->pids};
 }
 
 /* A blank one was made for the usual limits, and what is missing here was said already. */
@@ -406,7 +417,8 @@ static int step_limits(struct launch *launch, struct err *err)
 	slot->disk = launch->made;
 	if (launch->layout.version == 0 || !launch->layout.has[CGROUP_PIDS])
 		slot->nproc = slot->limits.pids;
-	int r = launch->layout.version == 0 ? 0 : cgroup_set_limits(&launch->cgroup, &slot->limits);
+	struct cgroup_limits other = other_limits(launch);
+	int r = launch->layout.version == 0 ? 0 : cgroup_set_limits(&launch->cgroup, &other);
 	if (r < 0)
 		return err_sys(err, -r, "set the limits of the cgroup");
 	wanted.bytes = slot_disk_bytes(slot->disk.backend, wanted.bytes, slot->limits.memory);
@@ -436,7 +448,7 @@ static int step_tell(struct launch *launch, struct err *err)
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_I_SLOT, 0);
 	slot_put_rest(launch->slot, &out);
-	wire_put_u64(&out, FIELD_MORE, launch->is_changed);
+	wire_put_u64(&out, FIELD_MORE, launch->is_changed && other_limits(launch).memory != 0);
 	int r = wire_send(launch->control[0], &out);
 	if (r < 0)
 		return err_sys(err, -r, "tell init what it is");
@@ -495,8 +507,10 @@ static const struct step ground[] = {
 
 static const struct step rest[] = {
 	{"limits", step_limits},   {"sources", step_sources}, {"tell", step_tell},
-	{"isolate", step_isolate}, {"ready", step_ready},
+	{"isolate", step_isolate},
 };
+
+static const struct step last[] = {{"ready", step_ready}};
 
 void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout)
 {
@@ -547,4 +561,9 @@ int launch_ground(struct launch *launch, struct err *err)
 int launch_finish(struct launch *launch, struct err *err)
 {
 	return err->code != ERR_OK ? -1 : run_steps(launch, rest, ARRAY_LEN(rest), err);
+}
+
+int launch_ready(struct launch *launch, struct err *err)
+{
+	return run_steps(launch, last, ARRAY_LEN(last), err);
 }

@@ -32,7 +32,8 @@ struct launch {
 	pid_t init_pid, spawner_pid;
 	int init_pidfd;
 	struct disk_spec made;                  /* of a blank one: the disk it has */
-	bool is_changed;                        /* it was made for other limits */
+	struct cgroup_limits made_limits;       /* and those it was made for */
+	bool is_changed;                        /* it was blank, and made for others */
 	char mechanisms[LAUNCH_MECHANISMS][64]; /* name=value, what is in force */
 	size_t mechanism_count;
 };
@@ -43,5 +44,7 @@ void launch_done(struct launch *launch);
 int launch_ground(struct launch *launch, struct err *err) NODISCARD;
 /* Waits for what a blank one shall be. False: nobody wants it any more. */
 bool launch_await(struct launch *launch, struct err *err) NODISCARD;
-/* The other steps; on success the caller is unprivileged and the workload may start. */
+/* The other steps; on success the caller is unprivileged, and init builds. */
 int launch_finish(struct launch *launch, struct err *err) NODISCARD;
+/* Waits for init; on success the workload may start. */
+int launch_ready(struct launch *launch, struct err *err) NODISCARD;

@@ -295,9 +295,8 @@ static int make_log(int out_dir, const char *name, struct outlog_writer *ret)
 
 /* Making files takes a multiple of what renaming one does. Without a spare the next command makes
  * its own, and says what is wrong with that. */
-static void on_spare_due(struct loop_timer *timer, void *ctx)
+void relay_spare(struct keeper *keeper)
 {
-	struct keeper *keeper = ctx;
 	if (keeper->has_spare || keeper->end_reason ||
 	    make_log(keeper->launch.out_dir, SPARE, &keeper->spare) < 0)
 		return;
@@ -306,10 +305,14 @@ static void on_spare_due(struct loop_timer *timer, void *ctx)
 	keeper->has_spare = true;
 }
 
-void relay_spare(struct keeper *keeper, bool is_idle)
+static void on_spare_due(struct loop_timer *timer, void *ctx)
 {
-	loop_timer_in(keeper->loop, &keeper->spare_due, is_idle ? 0 : SPARE_MS, on_spare_due,
-	              keeper);
+	relay_spare(ctx);
+}
+
+void relay_spare_soon(struct keeper *keeper)
+{
+	loop_timer_in(keeper->loop, &keeper->spare_due, SPARE_MS, on_spare_due, keeper);
 }
 
 void relay_spare_done(struct keeper *keeper)

@@ -114,6 +114,9 @@ static int free_spare(const struct rootfs *rootfs)
 static void keep_spare(int disk_fd)
 {
 	char name[16];
+	spare_name(name, SPARE_FILES - 1);
+	if (faccessat(disk_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return; /* the last that is made */
 	for (int i = 0; i < SPARE_FILES; i++) {
 		spare_name(name, i);
 		if (faccessat(disk_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -285,6 +288,17 @@ static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *e
 	return 0;
 }
 
+/* Files will be made in it, for which the overlay would copy the folder first: the host image has
+ * it as it is made here. */
+static int make_etc(const struct rootfs *rootfs)
+{
+	if (!rootfs->slot->is_host_image)
+		return 0;
+	if (mkdirat(rootfs->disk_fd, "upper/etc", 0755) < 0 && errno != EEXIST)
+		return -errno; /* it is there from an earlier start, or hidden since */
+	return 0;
+}
+
 static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *err)
 {
 	char options[LIMIT_LAYERS * 8 + 128];
@@ -298,6 +312,8 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
 	if (r >= 0)
 		r = rootfs_become_inside_root(rootfs->slot);
+	if (r >= 0)
+		r = make_etc(rootfs);
 	if (r >= 0)
 		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
 	if (r >= 0)
@@ -382,6 +398,36 @@ static int bind_workspace(const struct rootfs *rootfs, int root)
 	return r < 0 ? r : mount_attach_fd(mount, target);
 }
 
+/* A file of ours in /run/cloche, whose place is there already where the image is the host's. */
+static int attach_file(int mount_fd, int root, int dir, const char *name)
+{
+	auto_close int target = path_open_plain(dir, name, O_PATH, 0);
+	if (target >= 0)
+		return mount_attach_fd(mount_fd, target);
+	char path[64];
+	(void)snprintf(path, sizeof(path), "/run/cloche/%s", name); /* fits */
+	return attach_mount(mount_fd, root, path);
+}
+
+static int attach_own(const struct rootfs *rootfs, int root, struct err *err)
+{
+	const struct {
+		int fd;
+		const char *name, *what;
+	} files[] = {{rootfs->slot->program, "cloche", "program inside"},
+	             {rootfs->guest_fd, "api.sock", "socket of the API"},
+	             {rootfs->denials_fd, "denials", "file of denials"}};
+	auto_close int dir = path_open_in_root(root, "/run/cloche", O_PATH | O_DIRECTORY, 0);
+	if (dir < 0)
+		return err_sys(err, -dir, "open /run/cloche");
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		int r = attach_file(files[i].fd, root, dir, files[i].name);
+		if (r < 0)
+			return err_sys(err, -r, "bind the %s", files[i].what);
+	}
+	return 0;
+}
+
 /* Everything below the new root. */
 static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 {
@@ -397,15 +443,8 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	r = bind_workspace(rootfs, root);
 	if (r < 0)
 		return err_sys(err, -r, "mount the workspace");
-	r = attach_mount(rootfs->slot->program, root, "/run/cloche/cloche");
-	if (r < 0)
-		return err_sys(err, -r, "bind the program inside");
-	r = attach_mount(rootfs->guest_fd, root, "/run/cloche/api.sock");
-	if (r < 0)
-		return err_sys(err, -r, "bind the socket of the API");
-	r = attach_mount(rootfs->denials_fd, root, "/run/cloche/denials");
-	if (r < 0)
-		return err_sys(err, -r, "bind the file of denials");
+	if (attach_own(rootfs, root, err) < 0)
+		return -1;
 	return rootfs_attach_mounts(rootfs->slot, root, err);
 }
 

@@ -210,8 +210,9 @@ void sampled_take(struct keeper *keeper, const struct wire_msg *msg);
 
 /* relay.c: bytes in and out of one exec */
 int relay_start(struct exec *exec, int out_dir) NODISCARD;
-/* Makes files for the next command, when nobody waits: at once if it is idle, else soon. */
-void relay_spare(struct keeper *keeper, bool is_idle);
+/* Makes files for the next command, when nobody waits. */
+void relay_spare(struct keeper *keeper);
+void relay_spare_soon(struct keeper *keeper);
 void relay_spare_done(struct keeper *keeper);
 int relay_watch(struct exec *exec) NODISCARD;
 /* One piece of input and where it belongs: one that comes a second time, after a connection was cut

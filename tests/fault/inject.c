@@ -50,7 +50,14 @@
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 enum kind { STEP, DESCRIPTOR, MEMORY, RECORD };
-enum { ALSO_MAX = 4, CLIENTS = 4, LINE_BYTES = 256, ASKERS = 4096, STAT_BYTES = 1024, DEATH_MS = 2000 };
+enum {
+	ALSO_MAX = 4,
+	CLIENTS = 4,
+	LINE_BYTES = 256,
+	ASKERS = 4096,
+	STAT_BYTES = 1024,
+	DEATH_MS = 2000
+};
 
 static const struct call {
 	const char *name;
