@@ -77,10 +77,10 @@ static void finish(struct job *job, struct wire_msg *answer, const struct err *e
 
 static void on_answer(struct loop_source *source, uint32_t events, void *ctx)
 {
+	static uint8_t bytes[LIMIT_WIRE_BYTES]; /* a message is dealt with before the next comes */
 	struct job *job = ctx;
 	struct err err = {0};
 	struct wire_msg msg;
-	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	int r = wire_recv(job->sock, bytes, LIMIT_WIRE_BYTES, &msg);
 	if (r == -EAGAIN || r == -EINTR)
 		return;

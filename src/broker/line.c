@@ -61,13 +61,13 @@ static bool flush(struct line *line)
 
 static void on_io(struct loop_source *source, uint32_t events, void *ctx)
 {
+	static uint8_t bytes[LIMIT_WIRE_BYTES]; /* a message is dealt with before the next comes */
 	struct line *line = ctx;
 	if (line->first) {
 		if (!flush(line))
 			line_close(line);
 		return;
 	}
-	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	struct wire_msg msg;
 	int r = wire_recv(line->sock, bytes, LIMIT_WIRE_BYTES, &msg);
 	if (r == -EAGAIN || r == -EINTR)

@@ -213,7 +213,7 @@ static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 		(void)err_sys(&err, errno, "make the cgroup namespace");
 	bool is_late = !rights.has_range;
 	if (!is_late && err.code == ERR_OK && birth->drop(&rights, sock, &err) == 0)
-		(void)settle(&walls, &err); /* err says it */
+		walls.is_bounded = settle(&walls, &err) == 0 && caps_drop_bounding() == 0;
 	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK ||
 	    (!is_late && hand_listener(sock, &walls) < 0) || io_read_full(sock, &is_parked, 1) != 1)
 		_exit(1);

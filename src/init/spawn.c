@@ -669,7 +669,7 @@ void spawn_loop(int sock, struct walls *walls, bool is_parked)
 	                          .taken = -1};
 	sigset_t none;
 	/* Inherited by all it forks: eighty calls that no command has to wait for. */
-	spawner.limited = caps_drop_bounding();
+	spawner.limited = walls->is_bounded ? 0 : caps_drop_bounding();
 	(void)sigemptyset(&none);
 	arrange_signals();
 	(void)prctl(PR_SET_NAME, "cloche-spawn", 0, 0, 0);

@@ -12,7 +12,8 @@
 
 struct walls {
 	bool is_up;
-	int listener; /* of the filter, for refusals.h; -1: none. Owned by whoever takes it. */
+	int listener;    /* of the filter, for refusals.h; -1: none. Owned by whoever takes it. */
+	bool is_bounded; /* the bounding set is empty already */
 };
 
 /* The filter, now. Landlock waits for walls_close. */

@@ -233,16 +233,18 @@ int isolate_leave_names(void)
 	return go_nowhere(CLONE_NEWIPC | CLONE_NEWUTS);
 }
 
-static int wall_off(const struct landlock_rule *rules, size_t count)
+int isolate_prepare(const struct landlock_rule *rules, size_t count, int *ret_ruleset,
+                    struct err *err)
 {
-	if (landlock_abi() <= 0)
-		return 0; /* launch has refused this, or the profile accepts it */
-	auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return root < 0 ? -errno : landlock_restrict(root, rules, count, LANDLOCK_MAY_SIGNAL);
+	*ret_ruleset = -1;
+	int r = caps_drop_bounding();
+	/* Without Landlock launch has refused it, or the profile accepts that. */
+	if (r >= 0 && landlock_abi() > 0)
+		r = landlock_make(-1, rules, count, LANDLOCK_MAY_SIGNAL, ret_ruleset);
+	return r < 0 ? err_sys(err, -r, "prepare the keeper's walls") : 0;
 }
 
-int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, size_t count,
-                   struct err *err)
+int isolate_keeper(const struct slot *slot, int ruleset, struct err *err)
 {
 	/* A keeper that is taken over finds no file at all. */
 	int r = go_nowhere(CLONE_NEWNS);
@@ -251,11 +253,10 @@ int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, s
 	r = set_rlimit(RLIMIT_AS, keeper_bytes);
 	if (r >= 0)
 		r = caps_no_new_privs();
+	if (r >= 0 && ruleset >= 0)
+		r = landlock_enter(ruleset);
 	if (r >= 0)
-		r = wall_off(rules,
-		             count); /* while we may still open every folder the rules name */
-	if (r >= 0)
-		r = caps_limit(CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID));
+		r = caps_keep(CAPS_BIT(CAP_SETUID) | CAPS_BIT(CAP_SETGID));
 	if (r >= 0)
 		r = caps_become(slot->keeper_uid, slot->keeper_uid, 0);
 	if (r >= 0)

@@ -33,8 +33,11 @@ int isolate_init(const struct slot *slot, int keep_fd, struct err *err) NODISCAR
 void isolate_warm(void);
 /* In the keeper, once init is born: no host name, no System V object of anybody. */
 int isolate_leave_names(void) NODISCARD;
+/* In the keeper, as soon as it has what it keeps: the part of isolate_keeper that takes nothing
+ * away yet. The rules name what the open folders may be used for: without them ".." would lead from
+ * each to the host. *ret_ruleset is the caller's; -1: there is no Landlock. */
+int isolate_prepare(const struct landlock_rule *rules, size_t count, int *ret_ruleset,
+                    struct err *err) NODISCARD;
 /* In the keeper, when it has left the network and the sandbox gets its root: empty root, own uid,
- * no capability, Landlock with these rules (they name what the open folders may be used for:
- * without them ".." would lead from each to the host), seccomp. */
-int isolate_keeper(const struct slot *slot, const struct landlock_rule *rules, size_t count,
-                   struct err *err) NODISCARD;
+ * no capability, Landlock, seccomp. */
+int isolate_keeper(const struct slot *slot, int ruleset, struct err *err) NODISCARD;

@@ -416,6 +416,16 @@ static int prove_blank(struct keeper *keeper, struct err *err)
 	               "start the sandbox (network): it could not be proved that nothing leaves");
 }
 
+/* They are to be the keeper's, who is root until it has an image. False: it is not any more. */
+static bool spare_of_blank(struct keeper *keeper)
+{
+	bool changes_id = keeper->launch.is_real_root;
+	if (changes_id && seteuid(keeper->slot.keeper_uid) < 0)
+		return true; /* then they are made later */
+	relay_spare(keeper);
+	return !changes_id || seteuid(0) == 0;
+}
+
 /* Without its broker a blank one ends: it has every privilege and nobody's trust yet. */
 static bool wait_blank(struct keeper *keeper, struct err *err)
 {
@@ -424,7 +434,7 @@ static bool wait_blank(struct keeper *keeper, struct err *err)
 		return false;
 	}
 	report(keeper, NULL);
-	return launch_await(&keeper->launch, err);
+	return spare_of_blank(keeper) && launch_await(&keeper->launch, err);
 }
 
 static int prepare_loop(struct keeper *keeper)
@@ -527,7 +537,7 @@ int keeper_run(struct wire_msg *msg)
 	forget_environment();
 	int r = slot_parse(msg, &keeper.slot, &err);
 	keeper.bytes = mem_zalloc(LIMIT_WIRE_BYTES);
-	launch_init(&keeper.launch, &keeper.slot, keeper_layout());
+	launch_init(&keeper.launch, &keeper.slot, keeper_layout(), keeper.bytes);
 	if (r >= 0 && loop_new(&keeper.loop) < 0)
 		r = err_set(&err, ERR_UNAVAILABLE, "start the sandbox (loop): out of memory");
 	if (r >= 0)

@@ -304,7 +304,8 @@ static int step_clone(struct launch *launch, struct err *err)
 	return 0;
 }
 
-static int wait_message(int sock, uint8_t *bytes, struct wire_msg *ret, struct err *err)
+static int wait_message(const struct launch *launch, int sock, struct wire_msg *ret,
+                        struct err *err)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	int n;
@@ -314,7 +315,7 @@ static int wait_message(int sock, uint8_t *bytes, struct wire_msg *ret, struct e
 	if (n <= 0)
 		return err_set(err, ERR_TIMEOUT, "init did not answer within %d s",
 		               READY_TIMEOUT_MS / 1000);
-	n = wire_recv(sock, bytes, LIMIT_WIRE_BYTES, ret);
+	n = wire_recv(sock, launch->bytes, LIMIT_WIRE_BYTES, ret);
 	if (n <= 0)
 		return err_set(err, ERR_INTERNAL, "init ended before it was ready");
 	if (wire_get_err(ret, err) < 0) {
@@ -327,12 +328,11 @@ static int wait_message(int sock, uint8_t *bytes, struct wire_msg *ret, struct e
 /* Executed, and its spawner forked, which says so itself: the kernel adds its number. */
 static int step_waits(struct launch *launch, struct err *err)
 {
-	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	struct wire_msg msg;
-	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
+	if (wait_message(launch, launch->control[0], &msg, err) < 0)
 		return -1;
 	wire_msg_done(&msg);
-	if (wait_message(launch->spawn[0], bytes, &msg, err) < 0)
+	if (wait_message(launch, launch->spawn[0], &msg, err) < 0)
 		return -1;
 	launch->spawner_pid = msg.sender;
 	bool is_known = msg.type == WIRE_S_AGAIN && msg.sender > 0;
@@ -375,18 +375,33 @@ static int step_leave(struct launch *launch, struct err *err)
 	return r < 0 ? err_sys(err, -r, "leave the network") : 0;
 }
 
+/* What needs no image and would keep others waiting later. */
+static int step_walls(struct launch *launch, struct err *err)
+{
+	struct landlock_rule rules[2 + CGROUP_CONTROLLERS_] = {
+		{".", LANDLOCK_ALL, launch->out_dir},
+		{".", LANDLOCK_READ, launch->rootfs.disk_fd},
+	};
+	size_t count = 2;
+	for (size_t i = 0; i < CGROUP_CONTROLLERS_; i++) {
+		int dir = launch->cgroup.dir[i][CGROUP_WORK];
+		if (dir >= 0)
+			rules[count++] = (struct landlock_rule){".", LANDLOCK_WRITE_FILES, dir};
+	}
+	return isolate_prepare(rules, count, &launch->ruleset, err);
+}
+
 /* --- the second half --- */
 
 bool launch_await(struct launch *launch, struct err *err)
 {
 	struct slot *slot = launch->slot;
-	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	struct wire_msg msg;
 	struct pollfd fds[] = {{.fd = slot->result, .events = POLLIN},
 	                       {.fd = launch->init_pidfd, .events = POLLIN}};
 	while (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno == EINTR)
 		;
-	if (fds[1].revents || wire_recv(slot->result, bytes, LIMIT_WIRE_BYTES, &msg) <= 0)
+	if (fds[1].revents || wire_recv(slot->result, launch->bytes, LIMIT_WIRE_BYTES, &msg) <= 0)
 		return false;
 	launch->made = slot->disk;
 	launch->made_limits = slot->limits;
@@ -459,30 +474,21 @@ static int step_tell(struct launch *launch, struct err *err)
 /* While init builds. */
 static int step_isolate(struct launch *launch, struct err *err)
 {
-	struct landlock_rule rules[2 + CGROUP_CONTROLLERS_] = {
-		{".", LANDLOCK_ALL, launch->out_dir},
-		{".", LANDLOCK_READ, launch->rootfs.disk_fd},
-	};
-	size_t count = 2;
-	for (size_t i = 0; i < CGROUP_CONTROLLERS_; i++) {
-		int dir = launch->cgroup.dir[i][CGROUP_WORK];
-		if (dir >= 0)
-			rules[count++] = (struct landlock_rule){".", LANDLOCK_WRITE_FILES, dir};
-	}
 	slot_close_sources(launch->slot);
 	fd_closep(&launch->slot->run_dir);
 	fd_closep(&launch->slot->sandbox_dir);
 	fd_closep(&launch->userns);
 	fd_closep(&launch->rootfs.dev_fd);
 	fd_closep(&launch->rootfs.small_fd);
-	return isolate_keeper(launch->slot, rules, count, err);
+	int r = isolate_keeper(launch->slot, launch->ruleset, err);
+	fd_closep(&launch->ruleset);
+	return r;
 }
 
 static int step_ready(struct launch *launch, struct err *err)
 {
-	auto_free uint8_t *bytes = mem_zalloc(LIMIT_WIRE_BYTES);
 	struct wire_msg msg;
-	if (wait_message(launch->control[0], bytes, &msg, err) < 0)
+	if (wait_message(launch, launch->control[0], &msg, err) < 0)
 		return -1;
 	size_t at = 0;
 	const char *mechanism;
@@ -503,6 +509,7 @@ static const struct step ground[] = {
 	{"disk", step_disk},         {"files", step_files},   {"sockets", step_sockets},
 	{"network", step_network},   {"clone", step_clone},   {"init", step_waits},
 	{"cgroups", step_move},      {"drop", step_drop},     {"leave", step_leave},
+	{"walls", step_walls},
 };
 
 static const struct step rest[] = {
@@ -512,9 +519,11 @@ static const struct step rest[] = {
 
 static const struct step last[] = {{"ready", step_ready}};
 
-void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout)
+void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout,
+                 uint8_t *bytes)
 {
 	*launch = (struct launch){.slot = slot,
+	                          .bytes = bytes,
 	                          .layout = *layout,
 	                          .userns = -1,
 	                          .out_dir = -1,
@@ -522,6 +531,7 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 	                          .control = {-1, -1},
 	                          .spawn = {-1, -1},
 	                          .guest = -1,
+	                          .ruleset = -1,
 	                          .rootfs = {.disk_fd = -1, .dev_fd = -1, .small_fd = -1},
 	                          .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
@@ -535,7 +545,8 @@ void launch_done(struct launch *launch)
 	int *fds[] = {&launch->userns,        &launch->out_dir,         &launch->listener,
 	              &launch->control[0],    &launch->control[1],      &launch->spawn[0],
 	              &launch->spawn[1],      &launch->rootfs.disk_fd,  &launch->init_pidfd,
-	              &launch->rootfs.dev_fd, &launch->rootfs.small_fd, &launch->guest};
+	              &launch->rootfs.dev_fd, &launch->rootfs.small_fd, &launch->guest,
+	              &launch->ruleset};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	uplink_done(&launch->uplink);

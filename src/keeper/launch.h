@@ -18,6 +18,7 @@ enum { LAUNCH_MECHANISMS = 16 };
 
 struct launch {
 	struct slot *slot;
+	uint8_t *bytes; /* room for a message, LIMIT_WIRE_BYTES; not owned */
 	struct cgroup_layout layout; /* from keeper_warm */
 	struct cgroup cgroup;
 	struct cgroup_door work_door; /* kept: a new spawner is let in by it */
@@ -28,6 +29,7 @@ struct launch {
 	int control[2], spawn[2]; /* [0] ours, kept; [1] init's */
 	struct rootfs rootfs;     /* its disk is kept, for meters */
 	int guest;                /* the API inside, kept */
+	int ruleset;              /* Landlock's, until it is entered */
 	struct uplink uplink;     /* kept: what leaves comes here */
 	pid_t init_pid, spawner_pid;
 	int init_pidfd;
@@ -38,7 +40,8 @@ struct launch {
 	size_t mechanism_count;
 };
 
-void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout);
+void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout,
+                 uint8_t *bytes);
 void launch_done(struct launch *launch);
 /* The steps that need no image: processes, namespaces, cgroups, disk. May lie there for long. */
 int launch_ground(struct launch *launch, struct err *err) NODISCARD;

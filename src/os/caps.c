@@ -65,14 +65,19 @@ static int limit_bounding(uint64_t keep)
 	return 0;
 }
 
-int caps_limit(uint64_t keep)
+int caps_keep(uint64_t keep)
 {
 	struct sets have = {0};
 	int r = get_sets(&have);
 
-	if (r >= 0)
-		r = limit_bounding(keep);
 	return r < 0 ? r : set_caps(keep & have.permitted);
+}
+
+int caps_limit(uint64_t keep)
+{
+	int r = limit_bounding(keep);
+
+	return r < 0 ? r : caps_keep(keep);
 }
 
 int caps_drop_bounding(void)

@@ -10,6 +10,8 @@
 /* Drops every capability not in keep from the bounding set, and sets permitted = effective = keep,
  * inheritable = ambient = empty. What is in keep but not permitted now stays away: not an error. */
 int caps_limit(uint64_t keep) NODISCARD;
+/* The same without the bounding set. */
+int caps_keep(uint64_t keep) NODISCARD;
 /* Empties the bounding set alone; needs CAP_SETPCAP unless it is empty already. */
 int caps_drop_bounding(void) NODISCARD;
 /* Only empties effective, permitted, inheritable, ambient (what is left after a setuid). */
