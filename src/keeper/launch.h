@@ -18,7 +18,7 @@ enum { LAUNCH_MECHANISMS = 16 };
 
 struct launch {
 	struct slot *slot;
-	uint8_t *bytes; /* room for a message, LIMIT_WIRE_BYTES; not owned */
+	uint8_t *bytes;              /* room for a message, LIMIT_WIRE_BYTES; not owned */
 	struct cgroup_layout layout; /* from keeper_warm */
 	struct cgroup cgroup;
 	struct cgroup_door work_door; /* kept: a new spawner is let in by it */
