@@ -513,7 +513,9 @@ static const struct step ground[] = {
 };
 
 static const struct step rest[] = {
-	{"limits", step_limits},   {"sources", step_sources}, {"tell", step_tell},
+	{"limits", step_limits},
+	{"sources", step_sources},
+	{"tell", step_tell},
 	{"isolate", step_isolate},
 };
 
