@@ -1,7 +1,8 @@
 // Tasks through the whole durable path: how many a second, how long one takes and when its first
 // byte is there, whether a store full of finished ones slows anybody down, and what the daemon
 // weighs with many at work and many who listen.
-// Usage: CLOCHE_BUILD=build node tests/bench/tasks.mjs [SECONDS] [IN_FLIGHT] [FINISHED] [AT_WORK] [LISTENERS]
+// Usage: CLOCHE_BUILD=build node tests/bench/tasks.mjs [SECONDS] [IN_FLIGHT] [FINISHED] [AT_WORK] [LISTENERS] [DISK]
+// DISK: the disk_backend of the sandboxes; auto unless told.
 import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
@@ -9,11 +10,12 @@ import net from 'node:net';
 import { Daemon, sleep } from '../integration/lib.mjs';
 
 const [seconds, flight, finished, working, listening] = [10, 100, 2000, 0, 0].map((otherwise, i) => Number(process.argv[i + 2] ?? otherwise));
+const disk = process.argv[7] ?? 'auto';
 const at = (list, part) => list.toSorted((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * part))];
 const ms = (list) => `p50 ${at(list, 0.5).toFixed(1)} ms  p99 ${at(list, 0.99).toFixed(1)} ms`;
 
 // as many ready as come before the first are replaced: more only cost memory, and are as many to take down
-const daemon = await Daemon.start({ logsToFile: true, config: '[sandboxes.default]\npool = 32\n[server]\nlisten = "none"\n[tasks]\nteam_concurrency = 2000\nconcurrency = 2000\n' });
+const daemon = await Daemon.start({ logsToFile: true, config: `[sandboxes.default]\npool = 32\ndisk_backend = "${disk}"\n[server]\nlisten = "none"\n[tasks]\nteam_concurrency = 2000\nconcurrency = 2000\n` });
 // whoever interrupts it leaves nothing behind
 process.once('SIGTERM', () => daemon.stop().finally(() => process.exit(143)));
 const agent = new http.Agent({ keepAlive: true, maxSockets: flight });
