@@ -106,15 +106,17 @@ static int add_account(int etc, const char *name, const char *line)
 	return r < 0 ? r : io_write_all(out, line, strlen(line));
 }
 
-/* A file as put_file makes them is written over: an overlay takes its time to unlink and create. */
+/* A file as put_file makes them is written over: an overlay takes its time to unlink and create.
+ * Nothing runs inside that could put another in its place. It is opened empty, because an overlay
+ * copies what it has otherwise, and an image may have any amount. */
 static int put_again(int etc, const char *name, const char *text, uid_t owner)
 {
 	struct stat st;
-	auto_close int fd = path_open_plain(etc, name, O_WRONLY | O_NONBLOCK, 0);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
-	    st.st_uid != owner || (st.st_mode & 07777) != 0644)
+	if (fstatat(etc, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+	    st.st_nlink != 1 || st.st_uid != owner || (st.st_mode & 07777) != 0644)
 		return put_file(etc, name, text, owner);
-	return ftruncate(fd, 0) < 0 ? -errno : io_write_all(fd, text, strlen(text));
+	auto_close int fd = path_open_plain(etc, name, O_WRONLY | O_TRUNC | O_NONBLOCK, 0);
+	return fd < 0 ? put_file(etc, name, text, owner) : io_write_all(fd, text, strlen(text));
 }
 
 static int put_hostname(int etc, const char *hostname, uid_t root_id)

@@ -289,10 +289,10 @@ static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *e
 }
 
 /* Files will be made in it, for which the overlay would copy the folder first: the host image has
- * it as it is made here. */
+ * it as it is made here. What lies on top of that may have it otherwise. */
 static int make_etc(const struct rootfs *rootfs)
 {
-	if (!rootfs->slot->is_host_image)
+	if (!rootfs->slot->is_host_image || rootfs->slot->layer_count > 1)
 		return 0;
 	if (mkdirat(rootfs->disk_fd, "upper/etc", 0755) < 0 && errno != EEXIST)
 		return -errno; /* it is there from an earlier start, or hidden since */

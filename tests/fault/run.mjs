@@ -23,6 +23,10 @@ if (values.steps) options.steps = Number(values.steps);
 const suites = { crashes, refusals, 'disk full': fullDisk, descriptors: noDescriptors, pause, clock: clockSteps, model };
 
 if (values.jobs) {
+	const parts = ['only', 'of', 'slice', 'steps', 'part'].filter((name) => values[name]);
+	if (!/^[1-9]\d*$/.test(values.jobs)) throw new Error(`--jobs is how many at a time, not ${values.jobs}`);
+	if (values.part) throw new Error('--jobs makes parts itself: leave --part out');
+	if (values.record && parts.length) throw new Error(`--record is for whole pieces, which --${parts[0]} does not run`);
 	const names = Object.keys(suites).filter((name) => !values.suite || values.suite === name);
 	const others = ['only', 'seed', 'slice', 'of', 'steps'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : []));
 	const isRight = await runAll(names, { jobs: Number(values.jobs), record: values.record, others });
