@@ -246,9 +246,11 @@ describe('the model gateway and providers that fail', () => {
 
 	test('what one caller sends at once is bounded', async () => {
 		const pad = 'x'.repeat(900 << 10);
-		const answers = await Promise.all(Array.from({ length: 6 }, () => ask('evil-hang', { pad })));
+		// Node writes once more after the last byte: where answer and end are faster, it tells of that alone
+		const cut = (error) => (assert.equal(error.code, 'EPIPE'), { status: 429 });
+		const answers = await Promise.all(Array.from({ length: 6 }, () => ask('evil-hang', { pad }).catch(cut)));
 		assert.deepEqual(answers.map((answer) => answer.status).toSorted(), [200, 200, 200, 200, 429, 429]);
-		assert.match(answers.find((answer) => answer.status === 429).body.error.message, /too much is sent at once/);
+		for (const { body } of answers.filter((answer) => answer.status === 429 && answer.body)) assert.match(body.error.message, /too much is sent at once/);
 		assert.equal((await ask('default-x', { pad })).status, 200, 'and then there is room again');
 	});
 
