@@ -28,7 +28,7 @@ static const struct {
 /* Places that the mounts make read-only already; Landlock says it a second time. */
 static const char *const never_writable[] = {"proc", "sys", "dev"};
 
-static bool is_writable_place(const char *name)
+static bool may_be_writable(const char *name)
 {
 	if (str_eq(name, ".") || str_eq(name, ".."))
 		return false;
@@ -36,19 +36,26 @@ static bool is_writable_place(const char *name)
 		if (str_eq(name, never_writable[i]))
 			return false;
 	}
-	/* The system's own trees of the host image are another mount, and read-only. */
+	return true;
+}
+
+/* The system's own trees of the host image are another mount, and read-only. */
+static bool is_writable(int fd)
+{
 	struct statvfs fs;
-	return statvfs(name, &fs) == 0 && !(fs.f_flag & ST_RDONLY);
+	return fstatvfs(fd, &fs) == 0 && !(fs.f_flag & ST_RDONLY);
 }
 
 /* By plain names: the filter knows no openat2, and it is up when the rules are made again. */
 static int add_rule(struct landlock_rule *rules, size_t *count, const char *path,
                     enum landlock_access access)
 {
-	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd = openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	rules[(*count)++] = (struct landlock_rule){.access = access, .from_fd = fd};
+	if (access == LANDLOCK_ALL && !is_writable(fd))
+		return 0;
+	rules[(*count)++] = (struct landlock_rule){.access = access, .from_fd = take_fd(&fd)};
 	return 0;
 }
 
@@ -65,7 +72,7 @@ static int collect_rules(struct landlock_rule *rules, size_t *count)
 	struct dirent *entry;
 	while (r >= 0 && *count < LANDLOCK_RULES &&
 	       (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-		if (entry->d_type == DT_DIR && is_writable_place(entry->d_name))
+		if (entry->d_type == DT_DIR && may_be_writable(entry->d_name))
 			r = add_rule(rules, count, entry->d_name, LANDLOCK_ALL);
 	}
 	(void)closedir(dir);

@@ -170,6 +170,30 @@ static int own_root(int disk_fd, gid_t range_base)
 	return 0;
 }
 
+static bool is_host_alone(const struct slot *slot)
+{
+	return slot->is_host_image && slot->layer_count == 1;
+}
+
+/* Files will be made in it, for which the overlay would copy the folder first: the host image has
+ * it as it is made here. */
+static int make_etc(int disk_fd)
+{
+	if (mkdirat(disk_fd, "upper/etc", 0755) < 0 && errno != EEXIST)
+		return -errno; /* it is there from an earlier start, or hidden since */
+	return 0;
+}
+
+/* A blank one makes it before its image is known: most are the host's, and the first folder on a
+ * disk waits until the kernel has read what is free there. What lies on top of the host's, and any
+ * other image, may have it otherwise. */
+static int give_up_etc(const struct rootfs *rootfs)
+{
+	if (!rootfs->was_blank || is_host_alone(rootfs->slot))
+		return 0;
+	return unlinkat(rootfs->disk_fd, "upper/etc", AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
 /* Bytes that take up room in an image without being copied with it; mke2fs leaves zeros out. */
 static int write_spare(int disk_fd)
 {
@@ -222,6 +246,7 @@ enum { SEALED = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV };
 int rootfs_prepare(struct rootfs *rootfs, struct err *err)
 {
 	rootfs->disk_fd = -1;
+	rootfs->was_blank = rootfs->slot->is_blank;
 	rootfs->dev_fd = procdev_take_dev();
 	int r = detach(&rootfs->slot->program, (enum mount_flags)SEALED, -1);
 	if (r < 0)
@@ -238,6 +263,9 @@ int rootfs_take(struct rootfs *rootfs, struct err *err)
 		if (r < 0)
 			return err_sys(err, -r, "take layer %zu of the image", i);
 	}
+	int r = give_up_etc(rootfs);
+	if (r < 0)
+		return err_sys(err, -r, "clear the disk for the image");
 	return rootfs_take_mounts(slot, rootfs->can_idmap, err);
 }
 
@@ -288,17 +316,6 @@ static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *e
 	return 0;
 }
 
-/* Files will be made in it, for which the overlay would copy the folder first: the host image has
- * it as it is made here. What lies on top of that may have it otherwise. */
-static int make_etc(const struct rootfs *rootfs)
-{
-	if (!rootfs->slot->is_host_image || rootfs->slot->layer_count > 1)
-		return 0;
-	if (mkdirat(rootfs->disk_fd, "upper/etc", 0755) < 0 && errno != EEXIST)
-		return -errno; /* it is there from an earlier start, or hidden since */
-	return 0;
-}
-
 static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *err)
 {
 	char options[LIMIT_LAYERS * 8 + 128];
@@ -312,8 +329,8 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
 	if (r >= 0)
 		r = rootfs_become_inside_root(rootfs->slot);
-	if (r >= 0)
-		r = make_etc(rootfs);
+	if (r >= 0 && is_host_alone(rootfs->slot))
+		r = make_etc(rootfs->disk_fd);
 	if (r >= 0)
 		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
 	if (r >= 0)
@@ -480,6 +497,8 @@ static int lay_ground(struct rootfs *rootfs, struct err *err)
 		r = make_upper(rootfs->disk_fd);
 	if (r >= 0 && rootfs->is_disk_idmapped && rootfs->slot->range_count > NO_GROUP)
 		r = own_root(rootfs->disk_fd, rootfs->slot->range_base);
+	if (r >= 0 && rootfs->was_blank)
+		r = make_etc(rootfs->disk_fd);
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(ready); i++)
 		r = mkdirat(rootfs->scratch_fd, ready[i], 0755) < 0 ? -errno : 0;
 	if (r < 0)

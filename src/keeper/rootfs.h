@@ -20,6 +20,7 @@ struct rootfs {
 	bool can_idmap;    /* real root: the kernel lets us idmap the layers */
 	int disk_fd;       /* detached mount that holds upper/, work/, workspace/; the caller's */
 	bool is_disk_idmapped;
+	bool was_blank; /* from rootfs_prepare: its disk is new, and ready for the host image */
 	int dev_fd;     /* detached; -1: none at hand. Owned by the caller */
 	int small_fd;   /* procdev_make_small's, with `denials` and `api`; owned by the caller */
 	int scratch_fd; /* from rootfs_ground; owned by the caller */
