@@ -12,7 +12,6 @@
 #include "cli/cli.h"
 #include "init/init.h"
 #include "init/inside.h"
-#include "keeper/birth.h"
 #include "keeper/isolate.h"
 #include "keeper/slot.h"
 #include "trees.h"
@@ -68,13 +67,7 @@ static bool is_agent(const char *program)
 	return str_eq(slash ? slash + 1 : program, "cloche-agent");
 }
 
-/* Init knows what runs inside, the keeper's code what a root is made of. */
-static int build_inside(struct wire_msg *msg, struct err *err)
-{
-	auto_(slot_done) struct slot slot;
-	return birth_build(msg, &slot, err);
-}
-
+/* Init knows what runs inside, the keeper's code what walls are around it. */
 static int drop_inside(const struct init_rights *rights, int keep_fd, struct err *err)
 {
 	const struct slot slot = {.range_count = rights->range_count,
@@ -86,8 +79,7 @@ static int drop_inside(const struct init_rights *rights, int keep_fd, struct err
 
 static int role_init(int argc, char **argv)
 {
-	static const struct init_birth birth = {build_inside, drop_inside};
-	return init_main(argc, argv, &birth);
+	return init_main(argc, argv, drop_inside);
 }
 
 static const struct {

@@ -1,14 +1,13 @@
 /*
- * Who runs this: pid 1 inside; first with every privilege of whoever made its namespaces, to build
- * its root (struct init_birth), then with CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its
- * own user namespace only. Bytes looked at: its keeper's messages, /proc of its own pid namespace.
+ * Who runs this: pid 1 inside; first with every privilege of whoever made its namespaces, then with
+ * CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its own user namespace only. Bytes looked at: its keeper's messages, /proc of its own pid namespace.
  * The walls the workload inherits (walls.h) are put up once, before the first command: an exec
  * costs nothing for them, and no command can ever run without them.
  *
  * The spawner is forked before the root is there, and the keeper moves it to the `work` cgroup
  * then: that takes milliseconds, and init may wait long for what it shall become. Both then drop
- * their privileges side by side. The switch of the root takes the spawner along: the kernel gives
- * every process that stands in the old one the new one.
+ * their privileges side by side, and init serves. The keeper builds the root from outside, and its
+ * switch takes both along: the kernel gives every process that stands in the old one the new one.
  */
 #include "init/init.h"
 
@@ -48,6 +47,7 @@ struct init {
 	int spawner_listener; /* of its filter, until refusals have it; -1: none */
 	struct walls walls;
 	struct refusals refusals;
+	int birth;  /* to the spawner, which waits for the root; -1: it has one */
 	int handed; /* goes with the answer, and is closed then; -1: none */
 	int gate;   /* a byte lets a new spawner go on; -1: none waits */
 	uint8_t *bytes;
@@ -120,7 +120,7 @@ static void answer(struct init *init, const struct wire_msg *msg);
 
 /* Where there is one id only, commands have the id of whoever serves cloche, to whom /proc gives
  * what belongs to a program that was executed outside. So it is executed once more, inside. Returns
- * only on failure, or where there is no need. */
+ * only on failure. */
 static int execute_again(const char *role, const struct init_rights *rights, int sock,
                          const struct init *init)
 {
@@ -135,8 +135,6 @@ static int execute_again(const char *role, const struct init_rights *rights, int
 	                      rights->waits ? (char *)"waits" : NULL,
 	                      NULL};
 	static char *const environment[] = {NULL};
-	if (rights->has_range)
-		return 0;
 	if (fcntl(sock, F_SETFD, 0) < 0 || chdir("/") < 0)
 		return -errno;
 	(void)execve(INIT_PROGRAM, argv, environment);
@@ -164,14 +162,12 @@ static NORETURN void become_spawner(struct walls *walls, bool is_parked)
 }
 
 /* After the root is there: see execute_again. */
-static NORETURN void drop_late(const struct init_birth *birth, const struct init_rights *rights,
-                               int sock)
+static NORETURN void drop_late(init_drop drop, const struct init_rights *rights, int sock)
 {
 	struct err err = {0};
-	if (birth->drop(rights, sock, &err) < 0 ||
-	    execute_again(INIT_SPAWNER, rights, sock, NULL) < 0)
-		_exit(1);
-	_exit(1); /* it would have been executed */
+	if (drop(rights, sock, &err) == 0)
+		(void)execute_again(INIT_SPAWNER, rights, sock, NULL); /* the end says it */
+	_exit(1);
 }
 
 /* To init, which keeps it: the listener of this process's filter. A message of its own, because
@@ -197,9 +193,8 @@ static int take_listener(struct init *init, int sock, struct err *err)
 	return 0;
 }
 
-/* Drops its privileges while init builds the root or waits for its image, and waits for the root at
- * the end. */
-static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
+/* Drops its privileges as soon as it may, and waits for the root at the end. */
+static NORETURN void wait_for_birth(init_drop drop, int sock)
 {
 	struct init_rights rights;
 	struct walls walls = {.listener = -1};
@@ -212,18 +207,18 @@ static NORETURN void wait_for_birth(const struct init_birth *birth, int sock)
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		(void)err_sys(&err, errno, "make the cgroup namespace");
 	bool is_late = !rights.has_range;
-	if (!is_late && err.code == ERR_OK && birth->drop(&rights, sock, &err) == 0)
+	if (!is_late && err.code == ERR_OK && drop(&rights, sock, &err) == 0)
 		walls.is_bounded = settle(&walls, &err) == 0 && caps_drop_bounding() == 0;
 	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK ||
 	    (!is_late && hand_listener(sock, &walls) < 0) || io_read_full(sock, &is_parked, 1) != 1)
 		_exit(1);
 	if (is_late)
-		drop_late(birth, &rights, sock);
+		drop_late(drop, &rights, sock);
 	(void)close(sock);
 	become_spawner(&walls, is_parked);
 }
 
-static int start_spawner(struct init *init, const struct init_birth *birth, int *ret_sock)
+static int start_spawner(struct init *init, init_drop drop)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -231,37 +226,53 @@ static int start_spawner(struct init *init, const struct init_birth *birth, int 
 	init->spawner = fork();
 	if (init->spawner == 0) {
 		(void)close(pair[0]);
-		wait_for_birth(birth, pair[1]);
+		wait_for_birth(drop, pair[1]);
 	}
 	int r = init->spawner < 0 ? -errno : 0;
 	(void)close(pair[1]);
-	*ret_sock = pair[0];
+	init->birth = pair[0];
 	return r; /* the socket stays open here too: a later spawner serves what is queued in it */
 }
 
-/* The spawner drops its privileges meanwhile; the root is there when it may go on. */
-static int let_spawner_go(int spawner, char is_parked, struct err *err)
+/* Whether it could drop its privileges. */
+static int hear_spawner(const struct init *init, struct err *err)
 {
 	struct err theirs;
-	bool is_heard = io_read_full(spawner, &theirs, sizeof(theirs)) == sizeof(theirs);
-	if (is_heard && theirs.code != ERR_OK) {
-		*err = theirs;
-		return -1;
-	}
-	if (!is_heard || io_write_all(spawner, &is_parked, 1) < 0)
+	if (io_read_full(init->birth, &theirs, sizeof(theirs)) != sizeof(theirs))
+		return err_set(err, ERR_INTERNAL, "the spawner ended before it was ready");
+	if (theirs.code == ERR_OK)
+		return 0;
+	*err = theirs;
+	return -1;
+}
+
+/* The root is there. */
+static int let_spawner_go(const struct init *init, char is_parked, struct err *err)
+{
+	if (io_write_all(init->birth, &is_parked, 1) < 0)
 		return err_set(err, ERR_INTERNAL, "the spawner ended before it was ready");
 	return 0;
 }
 
-static int drop_own(struct init *init, const struct init_birth *birth,
-                    const struct init_rights *rights, int spawner, struct err *err)
+/* Of both. What follows needs the root. */
+static int drop_both(struct init *init, init_drop drop, const struct init_rights *rights,
+                     struct err *err)
 {
-	if (birth->drop(rights, spawner, err) < 0)
+	if (drop(rights, init->birth, err) < 0 || settle(&init->walls, err) < 0 ||
+	    hear_spawner(init, err) < 0)
 		return -1;
-	int r = execute_again(INIT_SERVES, rights, spawner, init);
-	if (r < 0)
-		return err_sys(err, -r, "execute the program again");
-	return settle(&init->walls, err) < 0 ? -1 : take_listener(init, spawner, err);
+	return take_listener(init, init->birth, err);
+}
+
+/* The other order: see execute_again. Returns only on failure. */
+static int drop_after_root(struct init *init, init_drop drop, const struct init_rights *rights,
+                           struct err *err)
+{
+	if (hear_spawner(init, err) < 0 || let_spawner_go(init, rights->waits, err) < 0 ||
+	    drop(rights, init->birth, err) < 0)
+		return -1;
+	return err_sys(err, -execute_again(INIT_SERVES, rights, init->birth, init),
+	               "execute the program again");
 }
 
 static struct init_rights read_rights(const struct wire_msg *msg)
@@ -274,54 +285,51 @@ static struct init_rights read_rights(const struct wire_msg *msg)
 	                            .waits = wire_u64(msg, FIELD_PARKED, 0) != 0};
 }
 
-/* What a command may open is set for each when it starts, so the limit need not be known here. */
-static int drop_spawner(int spawner, const struct wire_msg *msg)
+/* Until I_DROP or I_SLOT, which may take long. */
+static void wait_for_rights(struct init *init, struct init_rights *ret, bool *has_root)
 {
-	struct init_rights rights = read_rights(msg);
-	rights.waits = true;
-	return io_write_all(spawner, &rights, sizeof(rights));
-}
-
-/* Until I_SLOT, which may take long: what needs no root is done meanwhile. */
-static void wait_for_slot(struct init *init, int spawner, struct wire_msg *ret, bool *has_dropped)
-{
-	*has_dropped = false;
+	struct wire_msg msg;
 	for (;;) {
-		if (wire_recv(INIT_CONTROL_FD, init->bytes, LIMIT_WIRE_BYTES, ret) <= 0)
+		if (wire_recv(INIT_CONTROL_FD, init->bytes, LIMIT_WIRE_BYTES, &msg) <= 0)
 			_exit(0); /* nobody wants us any more */
-		if (ret->type == WIRE_I_SLOT)
+		*has_root = msg.type == WIRE_I_SLOT;
+		*ret = read_rights(&msg);
+		bool is_it = *has_root || msg.type == WIRE_I_DROP;
+		if (!is_it)
+			answer(init, &msg);
+		wire_msg_done(&msg);
+		if (is_it)
 			return;
-		if (ret->type == WIRE_I_DROP && !*has_dropped)
-			*has_dropped = drop_spawner(spawner, ret) == 0;
-		else
-			answer(init, ret);
-		wire_msg_done(ret);
 	}
 }
 
-static int be_born(struct init *init, const struct init_birth *birth, struct err *err)
+static int give_root(struct init *init, char is_parked, struct err *err)
 {
-	struct wire_msg msg = {0};
-	bool has_dropped;
-	auto_close int spawner = -1;
-	int r = start_spawner(init, birth, &spawner);
+	int r = let_spawner_go(init, is_parked, err);
+	fd_closep(&init->birth);
+	return r;
+}
+
+static int be_born(struct init *init, init_drop drop, struct err *err)
+{
+	struct init_rights rights;
+	bool has_root;
+	int r = start_spawner(init, drop);
 	if (r < 0)
 		return err_sys(err, -r, "fork the spawner");
 	auto_wire_out struct wire_out waiting;
 	wire_begin(&waiting, WIRE_I_READY, 0);
 	if (wire_send(INIT_CONTROL_FD, &waiting) < 0)
 		_exit(0);
-	wait_for_slot(init, spawner, &msg, &has_dropped);
-	struct init_rights rights = read_rights(&msg);
-	r = has_dropped ? 0 : io_write_all(spawner, &rights, sizeof(rights));
+	wait_for_rights(init, &rights, &has_root);
+	r = io_write_all(init->birth, &rights, sizeof(rights));
 	if (r < 0)
-		(void)err_sys(err, -r, "start the spawner");
-	else
-		r = birth->build(&msg, err);
-	wire_msg_done(&msg);
-	if (r < 0 || let_spawner_go(spawner, rights.waits, err) < 0)
+		return err_sys(err, -r, "start the spawner");
+	if (!rights.has_range)
+		return drop_after_root(init, drop, &rights, err);
+	if (drop_both(init, drop, &rights, err) < 0)
 		return -1;
-	return drop_own(init, birth, &rights, spawner, err);
+	return has_root ? give_root(init, rights.waits, err) : 0;
 }
 
 /* After execute_again: what follows the drop. */
@@ -557,6 +565,13 @@ static void on_port(struct init *init, const struct wire_msg *msg, struct wire_o
 		wire_put_fd(out, init->handed);
 }
 
+static void on_slot(struct init *init, const struct wire_msg *msg, struct wire_out *out)
+{
+	struct err err = {0};
+	if (give_root(init, wire_u64(msg, FIELD_PARKED, 0) != 0, &err) < 0)
+		wire_put_err(out, &err);
+}
+
 static void on_refuse(struct init *init, const struct wire_msg *msg, struct wire_out *out)
 {
 	refusals_answer(&init->refusals, msg);
@@ -576,6 +591,7 @@ static const struct {
 	{WIRE_I_PROBE, on_probe},
 	{WIRE_I_PORT, on_port},
 	{WIRE_I_REFUSE, on_refuse},
+	{WIRE_I_SLOT, on_slot},
 };
 
 static void answer(struct init *init, const struct wire_msg *msg)
@@ -660,10 +676,11 @@ static void reset_signals(void)
 		(void)syscall(SYS_rt_sigaction, number, by_default, NULL, sizeof(uint64_t));
 }
 
-int init_main(int argc, char **argv, const struct init_birth *birth)
+int init_main(int argc, char **argv, init_drop drop)
 {
 	struct err err = {0};
 	struct init init = {.gate = -1,
+	                    .birth = -1,
 	                    .handed = -1,
 	                    .spawner_listener = -1,
 	                    .walls = {.listener = -1},
@@ -673,7 +690,7 @@ int init_main(int argc, char **argv, const struct init_birth *birth)
 	if (getpid() != 1 && !is_again)
 		return 125;
 	reset_signals();
-	if ((is_again ? be_born_again(&init, argv, argc > 5, &err) : be_born(&init, birth, &err)) <
+	if ((is_again ? be_born_again(&init, argv, argc > 5, &err) : be_born(&init, drop, &err)) <
 	    0) {
 		auto_wire_out struct wire_out out;
 		wire_begin(&out, WIRE_ERROR, 0);

@@ -10,8 +10,6 @@
 
 enum { INIT_CONTROL_FD = 3, INIT_SPAWN_FD = 4, INIT_UID = 60999, INIT_AGENT = 1000 };
 
-struct wire_msg;
-
 /* What init and its spawner may, once they know. */
 struct init_rights {
 	uint32_t range_count;   /* of ids */
@@ -20,14 +18,11 @@ struct init_rights {
 	bool waits;             /* to be claimed: mounts may still come in */
 };
 
-/* How the root is built and privileges go, done by whoever knows images: given by main.c. */
-struct init_birth {
-	/* I_SLOT: makes the root it names and enters it. */
-	int (*build)(struct wire_msg *msg, struct err *err);
-	/* To what runs inside; keeps fds 0 to 4 and one more. */
-	int (*drop)(const struct init_rights *rights, int keep_fd, struct err *err);
-};
+/* How privileges go, to what runs inside; keeps fds 0 to 4 and one more. Done by whoever knows the
+ * walls: given by main.c. */
+typedef int (*init_drop)(const struct init_rights *rights, int keep_fd, struct err *err);
 
 /* The role `cloche init`; returns the exit status. Starts with every privilege of whoever made the
- * namespaces, forks the spawner, and waits for I_SLOT, maybe long. */
-int init_main(int argc, char **argv, const struct init_birth *birth);
+ * namespaces, forks the spawner, and drops them as soon as it can: where there is a range of ids
+ * before it has a root (I_DROP), else after (I_SLOT). */
+int init_main(int argc, char **argv, init_drop drop);

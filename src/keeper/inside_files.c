@@ -119,24 +119,44 @@ static int put_again(int etc, const char *name, const char *text, uid_t owner)
 	return fd < 0 ? put_file(etc, name, text, owner) : io_write_all(fd, text, strlen(text));
 }
 
-static int put_hostname(int etc, const char *hostname, uid_t root_id)
+/* Into a folder of our own, in which it is not yet, as whoever it belongs to. */
+static int put_first(int etc, const char *name, const char *text, uid_t owner)
+{
+	auto_close int fd =
+		openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return fd < 0 ? -errno : io_write_all(fd, text, strlen(text));
+}
+
+typedef int (*put_fn)(int etc, const char *name, const char *text, uid_t owner);
+
+static int put_hostname(int etc, const char *hostname, uid_t root_id, put_fn put)
 {
 	char hosts[256], name[80];
 	(void)snprintf(hosts, sizeof(hosts),
 	               "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
 	               hostname);
 	(void)snprintf(name, sizeof(name), "%s\n", hostname);
-	int r = put_again(etc, "hosts", hosts, root_id);
-	return r < 0 ? r : put_again(etc, "hostname", name, root_id);
+	int r = put(etc, "hosts", hosts, root_id);
+	return r < 0 ? r : put(etc, "hostname", name, root_id);
+}
+
+static int put_names(int etc, const char *hostname, uid_t root_id, put_fn put)
+{
+	int r = put_hostname(etc, hostname, root_id, put);
+	return r < 0 ? r
+	             : put(etc, "resolv.conf",
+	                   "nameserver " UPLINK_GATEWAY_V4 "\noptions timeout:3 attempts:2\n",
+	                   root_id);
+}
+
+int inside_files_first(int etc_fd, const char *hostname)
+{
+	return put_names(etc_fd, hostname, (uid_t)-1, put_first);
 }
 
 static int fill_etc(int etc, const char *hostname, uid_t root_id)
 {
-	int r = put_hostname(etc, hostname, root_id);
-	if (r >= 0)
-		r = put_again(etc, "resolv.conf",
-		              "nameserver " UPLINK_GATEWAY_V4 "\noptions timeout:3 attempts:2\n",
-		              root_id);
+	int r = put_names(etc, hostname, root_id, put_again);
 	if (r >= 0)
 		r = add_account(etc, "passwd", "agent:x:1000:1000:agent:/home/agent:/bin/sh\n");
 	if (r >= 0)
@@ -175,7 +195,7 @@ int inside_files_prepare(int root_fd, const char *hostname, const struct inside_
 int inside_files_hostname(int root_fd, const char *hostname, const struct inside_files_owner *owner)
 {
 	auto_close int etc = path_open_plain(root_fd, "etc", O_RDONLY | O_DIRECTORY, 0);
-	return etc < 0 ? etc : put_hostname(etc, hostname, host_id(owner, 0));
+	return etc < 0 ? etc : put_hostname(etc, hostname, host_id(owner, 0), put_again);
 }
 
 /* Only these are on the disk from the start. Whatever else is changed is copied up or made first,

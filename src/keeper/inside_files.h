@@ -14,6 +14,10 @@ struct inside_files_owner {
 
 int inside_files_prepare(int root_fd, const char *hostname, const struct inside_files_owner *owner,
                          struct err *err) NODISCARD;
+/* All of it there is to make where the host image, which has the rest, lies below a disk nobody has
+ * used: in the folder that will be /etc, not yet part of an overlay, which takes longer for each.
+ * As root of the sandbox towards files. -errno. */
+int inside_files_first(int etc_fd, const char *hostname) NODISCARD;
 /* The files of /etc that say the hostname; -errno. */
 int inside_files_hostname(int root_fd, const char *hostname,
                           const struct inside_files_owner *owner) NODISCARD;

@@ -68,18 +68,14 @@ static int set_rlimits(const struct slot *slot)
 	return r < 0 || slot->is_parked ? r : set_rlimit(RLIMIT_NOFILE, slot->nofile);
 }
 
-/* The fds init expects, at fixed numbers, and nothing else. /dev/null of the sandbox is 0, 1 and 2.
+/* The fds init expects, at fixed numbers, and besides them only the program, until it is executed.
  */
-static int place_fds(const int *fds)
+static int place_fds(const int *fds, int *program)
 {
-	int high[ISOLATE_FDS_];
-	int null = openat(fds[ISOLATE_FD_SCRATCH - ISOLATE_FD_CONTROL], "dev/null",
-	                  O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (null < 0)
-		return -errno;
+	int high[ISOLATE_FDS_ + 1];
 	/* Out of the way first, so that no dup2 below overwrites one that is still needed. */
-	for (int i = 0; i < ISOLATE_FDS_; i++) {
-		int fd = i < ISOLATE_FD_CONTROL ? null : fds[i - ISOLATE_FD_CONTROL];
+	for (int i = 0; i <= ISOLATE_FDS_; i++) {
+		int fd = i == ISOLATE_FDS_ ? *program : fds[MAX(i, (int)ISOLATE_FD_NULL)];
 		high[i] = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
 		if (high[i] < 0)
 			return -errno;
@@ -88,12 +84,13 @@ static int place_fds(const int *fds)
 		if (dup2(high[i], i) < 0)
 			return -errno;
 	}
-	return caps_close_fds_except((const int[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, ISOLATE_FDS_);
+	*program = high[ISOLATE_FDS_];
+	const int keep[] = {0, 1, ISOLATE_FD_NULL, ISOLATE_FD_CONTROL, ISOLATE_FD_SPAWN,
+	                    ISOLATE_FD_USERNS, *program};
+	return caps_close_fds_except(keep, ARRAY_LEN(keep));
 }
 
-_Static_assert(ISOLATE_FDS_ == 11, "place_fds keeps them all");
-
-int isolate_exec_init(const int fds[ISOLATE_FDS_ - ISOLATE_FD_CONTROL], struct err *err)
+int isolate_exec_init(const int fds[ISOLATE_FDS_], int program_fd, struct err *err)
 {
 	static char *const argv[] = {(char *)"cloche", (char *)"init", NULL};
 	static char *const environment[] = {NULL};
@@ -103,14 +100,14 @@ int isolate_exec_init(const int fds[ISOLATE_FDS_ - ISOLATE_FD_CONTROL], struct e
 	(void)setpriority(PRIO_PROCESS, 0, OWN_NICE);
 	(void)umask(022);
 	(void)setsid(); /* fails only if we lead a session already, which is as good */
-	int r = place_fds(fds);
+	int r = place_fds(fds, &program_fd);
 	if (r < 0)
 		return err_sys(err, -r, "place the descriptors of init");
 	/* If the keeper dies, so does everything inside: nobody would be left to keep the limits.
 	 */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return err_sys(err, errno, "tie init to its keeper");
-	(void)sys_execve_fd(ISOLATE_FD_PROGRAM, argv, environment);
+	(void)sys_execve_fd(program_fd, argv, environment);
 	return err_sys(err, errno, "execute the program inside");
 }
 
@@ -228,9 +225,9 @@ static int go_nowhere(int types)
 	return r >= 0 && made & CLONE_NEWNS ? empty_root() : r;
 }
 
-int isolate_leave_names(void)
+int isolate_leave_ipc(void)
 {
-	return go_nowhere(CLONE_NEWIPC | CLONE_NEWUTS);
+	return go_nowhere(CLONE_NEWIPC);
 }
 
 int isolate_prepare(const struct landlock_rule *rules, size_t count, int *ret_ruleset,
@@ -246,8 +243,8 @@ int isolate_prepare(const struct landlock_rule *rules, size_t count, int *ret_ru
 
 int isolate_keeper(const struct slot *slot, int ruleset, struct err *err)
 {
-	/* A keeper that is taken over finds no file at all. */
-	int r = go_nowhere(CLONE_NEWNS);
+	/* A keeper that is taken over finds no file at all, and can reach none of the sandbox's. */
+	int r = go_nowhere(CLONE_NEWNS | CLONE_NEWUTS);
 	if (r < 0)
 		return err_sys(err, -r, "empty the keeper's root");
 	r = set_rlimit(RLIMIT_AS, keeper_bytes);

@@ -45,6 +45,7 @@ enum {
 	SPAWN_QUEUE_BYTES = 4 * 1024 * 1024,
 	AGENT_ID = 1000,
 	INIT_ID = 60999,
+	SLOT_REQUEST = 1,
 };
 
 static void note(struct launch *launch, const char *fmt, ...) PRINTF(2, 3);
@@ -265,13 +266,16 @@ static int step_network(struct launch *launch, struct err *err)
 /* The child: everything from here to exec. Reports a failure over the control socket. */
 static int become_init(struct launch *launch, struct err *err)
 {
-	struct rootfs *rootfs = &launch->rootfs;
-	if (rootfs_ground(rootfs, err) < 0)
+	if (rootfs_ground(&launch->rootfs, err) < 0)
 		return -1;
-	const int fds[] = {launch->control[1], launch->spawn[1],  launch->userns,
-	                   rootfs->scratch_fd, rootfs->disk_fd,   launch->slot->program,
-	                   rootfs->guest_fd,   rootfs->denials_fd};
-	return isolate_exec_init(fds, err);
+	int null = openat(launch->rootfs.scratch_fd, "dev/null", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (null < 0)
+		return err_sys(err, errno, "open /dev/null");
+	const int fds[ISOLATE_FDS_] = {[ISOLATE_FD_NULL] = null,
+	                               [ISOLATE_FD_CONTROL] = launch->control[1],
+	                               [ISOLATE_FD_SPAWN] = launch->spawn[1],
+	                               [ISOLATE_FD_USERNS] = launch->userns};
+	return isolate_exec_init(fds, launch->slot->program, err);
 }
 
 static NORETURN void child(struct launch *launch)
@@ -351,27 +355,52 @@ static int step_move(struct launch *launch, struct err *err)
 	return r < 0 ? err_sys(err, -r, "place the spawner in its cgroup") : 0;
 }
 
-/* A blank one has time for it. Where processes are counted per user that limit is among the rights,
- * and comes with the rest. */
+static void put_rights(const struct slot *slot, struct wire_out *out)
+{
+	wire_put_u64(out, FIELD_RANGE_COUNT, slot->range_count);
+	wire_put_u64(out, FIELD_NOFILE, slot->nofile);
+	wire_put_u64(out, FIELD_NPROC, slot->nproc);
+	wire_put_u64(out, FIELD_PARKED, slot->is_parked || slot->is_blank);
+}
+
+/* What is in force inside, when init serves. */
+static int hear_ready(struct launch *launch, struct err *err)
+{
+	struct wire_msg msg;
+	if (wait_message(launch, launch->control[0], &msg, err) < 0)
+		return -1;
+	size_t at = 0;
+	const char *mechanism;
+	while ((mechanism = wire_next_str(&msg, FIELD_MECHANISM, &at)) != NULL)
+		note(launch, "%s", mechanism);
+	wire_msg_done(&msg);
+	return 0;
+}
+
+/* Inside nobody needs a right from here on: the root is built by us. But a program that has the
+ * only id there is must be executed in that root first, and where processes are counted per user
+ * that limit is among the rights, and a blank one does not know it. */
 static int step_drop(struct launch *launch, struct err *err)
 {
 	const struct slot *slot = launch->slot;
-	if (!slot->is_blank || slot->nproc != UINT64_MAX || slot->range_count <= AGENT_ID)
+	if (slot->nproc != UINT64_MAX || slot->range_count <= AGENT_ID)
 		return 0;
 	auto_wire_out struct wire_out out;
 	wire_begin(&out, WIRE_I_DROP, 0);
-	wire_put_u64(&out, FIELD_RANGE_COUNT, slot->range_count);
-	wire_put_u64(&out, FIELD_NPROC, slot->nproc);
+	put_rights(slot, &out);
 	int r = wire_send(launch->control[0], &out);
-	return r < 0 ? err_sys(err, -r, "tell init to drop rights") : 0;
+	if (r < 0)
+		return err_sys(err, -r, "tell init to drop rights");
+	launch->has_dropped = true;
+	return hear_ready(launch, err);
 }
 
-/* Nothing here needs the sandbox's network, nor anybody's names. */
+/* Nothing here needs the sandbox's network, nor anybody's objects. */
 static int step_leave(struct launch *launch, struct err *err)
 {
 	int r = uplink_leave();
 	if (r >= 0)
-		r = isolate_leave_names();
+		r = isolate_leave_ipc();
 	return r < 0 ? err_sys(err, -r, "leave the network") : 0;
 }
 
@@ -458,20 +487,35 @@ static int step_sources(struct launch *launch, struct err *err)
 	return rootfs_take(&launch->rootfs, err);
 }
 
+/* At its end "/" is the sandbox's, for us as for init and the spawner. */
+static int step_build(struct launch *launch, struct err *err)
+{
+	const struct slot *slot = launch->slot;
+	uint64_t memory = launch->is_changed && other_limits(launch).memory ? slot->limits.memory
+	                                                                     : 0;
+	/* A parked one is entered once more, by whoever binds it. */
+	if (slot->is_parked && record_process(launch, "init", launch->init_pid, err) < 0)
+		return -1;
+	int r = ns_enter(launch->init_pidfd, CLONE_NEWNS | CLONE_NEWUTS);
+	if (r < 0)
+		return err_sys(err, -r, "enter its namespaces");
+	if (rootfs_build(&launch->rootfs, memory, err) < 0)
+		return -1;
+	if (sethostname(slot->hostname, strlen(slot->hostname)) < 0)
+		return err_sys(err, errno, "set the hostname");
+	return 0;
+}
+
 static int step_tell(struct launch *launch, struct err *err)
 {
 	auto_wire_out struct wire_out out;
-	wire_begin(&out, WIRE_I_SLOT, 0);
-	slot_put_rest(launch->slot, &out);
-	wire_put_u64(&out, FIELD_MORE, launch->is_changed && other_limits(launch).memory != 0);
+	wire_begin(&out, WIRE_I_SLOT, launch->has_dropped ? SLOT_REQUEST : 0);
+	put_rights(launch->slot, &out);
 	int r = wire_send(launch->control[0], &out);
-	if (r < 0)
-		return err_sys(err, -r, "tell init what it is");
-	/* A parked one is entered once more, by whoever binds it. */
-	return launch->slot->is_parked ? record_process(launch, "init", launch->init_pid, err) : 0;
+	return r < 0 ? err_sys(err, -r, "tell init that it has a root") : 0;
 }
 
-/* While init builds. */
+/* While the walls inside are closed. */
 static int step_isolate(struct launch *launch, struct err *err)
 {
 	slot_close_sources(launch->slot);
@@ -480,6 +524,7 @@ static int step_isolate(struct launch *launch, struct err *err)
 	fd_closep(&launch->userns);
 	fd_closep(&launch->rootfs.dev_fd);
 	fd_closep(&launch->rootfs.small_fd);
+	fd_closep(&launch->rootfs.scratch_fd);
 	int r = isolate_keeper(launch->slot, launch->ruleset, err);
 	fd_closep(&launch->ruleset);
 	return r;
@@ -487,15 +532,7 @@ static int step_isolate(struct launch *launch, struct err *err)
 
 static int step_ready(struct launch *launch, struct err *err)
 {
-	struct wire_msg msg;
-	if (wait_message(launch, launch->control[0], &msg, err) < 0)
-		return -1;
-	size_t at = 0;
-	const char *mechanism;
-	while ((mechanism = wire_next_str(&msg, FIELD_MECHANISM, &at)) != NULL)
-		note(launch, "%s", mechanism);
-	wire_msg_done(&msg);
-	return 0;
+	return hear_ready(launch, err);
 }
 
 struct step {
@@ -515,6 +552,7 @@ static const struct step ground[] = {
 static const struct step rest[] = {
 	{"limits", step_limits},
 	{"sources", step_sources},
+	{"build", step_build},
 	{"tell", step_tell},
 	{"isolate", step_isolate},
 };
@@ -534,7 +572,10 @@ void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_l
 	                          .spawn = {-1, -1},
 	                          .guest = -1,
 	                          .ruleset = -1,
-	                          .rootfs = {.disk_fd = -1, .dev_fd = -1, .small_fd = -1},
+	                          .rootfs = {.disk_fd = -1,
+	                                     .dev_fd = -1,
+	                                     .small_fd = -1,
+	                                     .scratch_fd = -1},
 	                          .init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
 	uplink_init(&launch->uplink);
@@ -547,8 +588,8 @@ void launch_done(struct launch *launch)
 	int *fds[] = {&launch->userns,        &launch->out_dir,         &launch->listener,
 	              &launch->control[0],    &launch->control[1],      &launch->spawn[0],
 	              &launch->spawn[1],      &launch->rootfs.disk_fd,  &launch->init_pidfd,
-	              &launch->rootfs.dev_fd, &launch->rootfs.small_fd, &launch->guest,
-	              &launch->ruleset};
+	              &launch->rootfs.dev_fd, &launch->rootfs.small_fd, &launch->rootfs.scratch_fd,
+	              &launch->guest,         &launch->ruleset};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_closep(fds[i]);
 	uplink_done(&launch->uplink);

@@ -31,6 +31,7 @@ struct launch {
 	int guest;                /* the API inside, kept */
 	int ruleset;              /* Landlock's, until it is entered */
 	struct uplink uplink;     /* kept: what leaves comes here */
+	bool has_dropped;         /* init and the spawner have no rights any more */
 	pid_t init_pid, spawner_pid;
 	int init_pidfd;
 	struct disk_spec made;                  /* of a blank one: the disk it has */
@@ -47,7 +48,7 @@ void launch_done(struct launch *launch);
 int launch_ground(struct launch *launch, struct err *err) NODISCARD;
 /* Waits for what a blank one shall be. False: nobody wants it any more. */
 bool launch_await(struct launch *launch, struct err *err) NODISCARD;
-/* The other steps; on success the caller is unprivileged, and init builds. */
+/* The other steps: builds its root; on success the caller is unprivileged. */
 int launch_finish(struct launch *launch, struct err *err) NODISCARD;
 /* Waits for init; on success the workload may start. */
 int launch_ready(struct launch *launch, struct err *err) NODISCARD;

@@ -1,5 +1,5 @@
 /*
- * Order in the child, and why:
+ * Order in the child's namespace, and why; from 3 on it is the keeper who does it:
  *  1. a scratch tmpfs over /sys (a directory that exists everywhere and that nothing here needs):
  *     overlay wants its layers attached in this namespace, and the scratch goes with the old root.
  *  2. disk, /proc and /dev, which are the same for every image.
@@ -176,12 +176,25 @@ static bool is_host_alone(const struct slot *slot)
 }
 
 /* Files will be made in it, for which the overlay would copy the folder first: the host image has
- * it as it is made here. */
+ * it as it is made here. 1: it was there from an earlier start, or is hidden since. */
 static int make_etc(int disk_fd)
 {
-	if (mkdirat(disk_fd, "upper/etc", 0755) < 0 && errno != EEXIST)
-		return -errno; /* it is there from an earlier start, or hidden since */
-	return 0;
+	if (mkdirat(disk_fd, "upper/etc", 0755) == 0)
+		return 0;
+	return errno == EEXIST ? 1 : -errno;
+}
+
+/* Then the image has all places a start needs, and only the names are missing. */
+static int begin_disk(struct rootfs *rootfs)
+{
+	if (!is_host_alone(rootfs->slot))
+		return 0;
+	int r = make_etc(rootfs->disk_fd);
+	rootfs->is_first = r == 0 || (r > 0 && rootfs->was_blank);
+	if (r < 0 || !rootfs->is_first)
+		return MIN(r, 0);
+	auto_close int etc = path_open_plain(rootfs->disk_fd, "upper/etc", O_PATH | O_DIRECTORY, 0);
+	return etc < 0 ? etc : inside_files_first(etc, rootfs->slot->hostname);
 }
 
 /* A blank one makes it before its image is known: most are the host's, and the first folder on a
@@ -269,7 +282,13 @@ int rootfs_take(struct rootfs *rootfs, struct err *err)
 	return rootfs_take_mounts(slot, rootfs->can_idmap, err);
 }
 
-/* --- in the child --- */
+/* --- in the child, and then in its namespace --- */
+
+static int open_scratch(int *ret_fd, struct err *err)
+{
+	*ret_fd = open("/sys", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_fd < 0 ? err_sys(err, errno, "open the scratch directory") : 0;
+}
 
 static int make_scratch(int *ret_fd, struct err *err)
 {
@@ -281,8 +300,7 @@ static int make_scratch(int *ret_fd, struct err *err)
 		r = mount_attach_fd(tmpfs, place);
 	if (r < 0)
 		return err_sys(err, -r, "mount the scratch directory");
-	*ret_fd = open("/sys", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return *ret_fd < 0 ? err_sys(err, errno, "open the scratch directory") : 0;
+	return open_scratch(ret_fd, err);
 }
 
 /* From here to the pivot files are made as root of the sandbox: on an idmapped disk no other id
@@ -316,7 +334,7 @@ static int attach_layers(const struct rootfs *rootfs, int scratch, struct err *e
 	return 0;
 }
 
-static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *err)
+static int mount_overlay(struct rootfs *rootfs, int scratch, struct err *err)
 {
 	char options[LIMIT_LAYERS * 8 + 128];
 	size_t used = (size_t)snprintf(options, sizeof(options), "userxattr,lowerdir=");
@@ -329,8 +347,8 @@ static int mount_overlay(const struct rootfs *rootfs, int scratch, struct err *e
 	int r = fchdir(scratch) < 0 ? -errno : 0; /* the paths above are relative to it */
 	if (r >= 0)
 		r = rootfs_become_inside_root(rootfs->slot);
-	if (r >= 0 && is_host_alone(rootfs->slot))
-		r = make_etc(rootfs->disk_fd);
+	if (r >= 0)
+		r = begin_disk(rootfs);
 	if (r >= 0)
 		r = mount_new("overlay", "cloche", options, MOUNT_NOSUID | MOUNT_NODEV, &overlay);
 	if (r >= 0)
@@ -406,7 +424,7 @@ static int bind_workspace(const struct rootfs *rootfs, int root)
 	const struct slot *slot = rootfs->slot;
 	uid_t owner = slot->range_base + (slot->range_count > AGENT_ID ? AGENT_ID : 0);
 	auto_close int target = path_open_plain(root, "workspace", O_RDONLY | O_DIRECTORY, 0);
-	if (target < 0 || !is_plain_workspace(target, owner))
+	if (target < 0 || (!rootfs->is_first && !is_plain_workspace(target, owner)))
 		return 0;
 	auto_close int mount = -1;
 	int r = make_workspace(rootfs->disk_fd, owner);
@@ -426,23 +444,30 @@ static int attach_file(int mount_fd, int root, int dir, const char *name)
 	return attach_mount(mount_fd, root, path);
 }
 
+/* Before Linux 6.15 only what is attached in one's own namespace can be copied, so it is, in the
+ * scratch. */
+static int attach_small(const struct rootfs *rootfs, const char *from, int root, int dir,
+                        const char *name)
+{
+	auto_close int file = -1;
+	enum mount_flags flags = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC;
+	int r = mount_clone(rootfs->scratch_fd, from, flags, &file);
+	return r < 0 ? r : attach_file(file, root, dir, name);
+}
+
 static int attach_own(const struct rootfs *rootfs, int root, struct err *err)
 {
-	const struct {
-		int fd;
-		const char *name, *what;
-	} files[] = {{rootfs->slot->program, "cloche", "program inside"},
-	             {rootfs->guest_fd, "api.sock", "socket of the API"},
-	             {rootfs->denials_fd, "denials", "file of denials"}};
 	auto_close int dir = path_open_in_root(root, "/run/cloche", O_PATH | O_DIRECTORY, 0);
 	if (dir < 0)
 		return err_sys(err, -dir, "open /run/cloche");
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		int r = attach_file(files[i].fd, root, dir, files[i].name);
-		if (r < 0)
-			return err_sys(err, -r, "bind the %s", files[i].what);
-	}
-	return 0;
+	int r = attach_file(rootfs->slot->program, root, dir, "cloche");
+	if (r < 0)
+		return err_sys(err, -r, "bind the program inside");
+	r = attach_small(rootfs, "small/api", root, dir, "api.sock");
+	if (r < 0)
+		return err_sys(err, -r, "bind the socket of the API");
+	r = attach_small(rootfs, "small/denials", root, dir, "denials");
+	return r < 0 ? err_sys(err, -r, "bind the file of denials") : 0;
 }
 
 /* Everything below the new root. */
@@ -452,7 +477,8 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	                                   .count = rootfs->slot->range_count};
 	if (rootfs->slot->is_host_image && bind_host_dirs(root, err) < 0)
 		return -1;
-	if (inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
+	if (!rootfs->is_first &&
+	    inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
 		return -1;
 	int r = move_ready(rootfs->scratch_fd, root);
 	if (r < 0)
@@ -465,20 +491,13 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	return rootfs_attach_mounts(rootfs->slot, root, err);
 }
 
-/* Parts of the file system in memory, each a mount of its own. Before Linux 6.15 only what is
- * attached in one's own namespace can be copied, so it is, in the scratch. */
+/* The file system in memory has parts, each of which becomes a mount of its own. */
 static int part_small(struct rootfs *rootfs, int *ret_shm)
 {
-	enum mount_flags is_file = MOUNT_RO | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC;
 	int r = attach_new(rootfs->small_fd, rootfs->scratch_fd, "small");
-	if (r >= 0)
-		r = mount_clone(rootfs->scratch_fd, "small/api", is_file, &rootfs->guest_fd);
-	if (r >= 0)
-		r = mount_clone(rootfs->scratch_fd, "small/denials", is_file, &rootfs->denials_fd);
-	if (r >= 0)
-		r = mount_clone(rootfs->scratch_fd, "small/shm", MOUNT_NOSUID | MOUNT_NODEV,
-		                ret_shm);
-	return r;
+	return r < 0 ? r
+	             : mount_clone(rootfs->scratch_fd, "small/shm", MOUNT_NOSUID | MOUNT_NODEV,
+	                           ret_shm);
 }
 
 /* As root of the sandbox towards files, which is whose they are to be. */
@@ -498,7 +517,7 @@ static int lay_ground(struct rootfs *rootfs, struct err *err)
 	if (r >= 0 && rootfs->is_disk_idmapped && rootfs->slot->range_count > NO_GROUP)
 		r = own_root(rootfs->disk_fd, rootfs->slot->range_base);
 	if (r >= 0 && rootfs->was_blank)
-		r = make_etc(rootfs->disk_fd);
+		r = MIN(make_etc(rootfs->disk_fd), 0);
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(ready); i++)
 		r = mkdirat(rootfs->scratch_fd, ready[i], 0755) < 0 ? -errno : 0;
 	if (r < 0)
@@ -536,11 +555,13 @@ static int finish_root(const struct rootfs *rootfs, int root, uint64_t shm_memor
 	return r < 0 ? err_sys(err, -r, "switch to the new root") : 0;
 }
 
-int rootfs_enter(const struct rootfs *rootfs, uint64_t shm_memory, struct err *err)
+int rootfs_build(struct rootfs *rootfs, uint64_t shm_memory, struct err *err)
 {
 	int r = mount_make_private();
 	if (r < 0)
 		return err_sys(err, -r, "make the mounts private");
+	if (open_scratch(&rootfs->scratch_fd, err) < 0)
+		return -1;
 	if (attach_layers(rootfs, rootfs->scratch_fd, err) < 0 ||
 	    mount_overlay(rootfs, rootfs->scratch_fd, err) < 0)
 		return -1;

@@ -1,12 +1,13 @@
 /*
  * The file system a sandbox sees, in four parts. rootfs_prepare and rootfs_take run in the keeper,
  * in whose mount namespace the fds of layers and grants were opened: they turn each into a detached
- * mount with its final flags and id map. rootfs_ground and rootfs_enter run in the child that
- * becomes init: root of the parent user namespace, pid 1 of the new pid namespace, in a mount
- * namespace of its own. The first of each pair needs no image, and may be done long before one is
- * known. Every target is opened beneath the new root by fd, so a link in the image cannot aim a
- * mount elsewhere (CVE-2021-30465, CVE-2025-31133). Leaves the child pivoted, with nothing of the
- * host mounted but what was granted.
+ * mount with its final flags and id map. rootfs_ground runs in the child that becomes init: root of
+ * the parent user namespace, pid 1 of the new pid namespace, in a mount namespace of its own, which
+ * the keeper enters for rootfs_build, while nothing runs in it but our own. The first of each pair
+ * needs no image, and may be done long before one is known. Every target is opened beneath the new
+ * root by fd, so a link in the image cannot aim a mount elsewhere (CVE-2021-30465, CVE-2025-31133).
+ * Leaves whoever is in the namespace pivoted, with nothing of the host mounted but what was
+ * granted.
  */
 #pragma once
 
@@ -21,11 +22,10 @@ struct rootfs {
 	int disk_fd;       /* detached mount that holds upper/, work/, workspace/; the caller's */
 	bool is_disk_idmapped;
 	bool was_blank; /* from rootfs_prepare: its disk is new, and ready for the host image */
+	bool is_first;  /* the host image on a disk nobody has used: all is as we made it */
 	int dev_fd;     /* detached; -1: none at hand. Owned by the caller */
 	int small_fd;   /* procdev_make_small's, with `denials` and `api`; owned by the caller */
-	int scratch_fd; /* from rootfs_ground; owned by the caller */
-	int guest_fd;   /* from rootfs_ground: the socket of the API, detached; the caller's */
-	int denials_fd; /* likewise the file of denials */
+	int scratch_fd; /* of the caller's namespace, from rootfs_ground and rootfs_build; the caller's */
 };
 
 /* What a disk that lasts starts with, made in an empty directory. */
@@ -41,8 +41,8 @@ int rootfs_take_mounts(struct slot *slot, bool can_idmap, struct err *err) NODIS
 int rootfs_become_inside_root(const struct slot *slot) NODISCARD;
 int rootfs_attach_mounts(const struct slot *slot, int root, struct err *err) NODISCARD;
 /* Scratch, disk, /proc and /dev, in the child. What the host mounts and unmounts meanwhile is
- * followed until rootfs_enter. */
+ * followed until rootfs_build. */
 int rootfs_ground(struct rootfs *rootfs, struct err *err) NODISCARD;
-/* Builds on it and pivots. shm_memory: the limit /dev/shm is to have, 0: it has it. On return cwd
- * is "/" of the sandbox. */
-int rootfs_enter(const struct rootfs *rootfs, uint64_t shm_memory, struct err *err) NODISCARD;
+/* Builds on it and pivots, in the namespace of the child, all of whose processes go along.
+ * shm_memory: the limit /dev/shm is to have, 0: it has it. On return cwd is "/" of the sandbox. */
+int rootfs_build(struct rootfs *rootfs, uint64_t shm_memory, struct err *err) NODISCARD;

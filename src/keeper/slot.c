@@ -173,31 +173,6 @@ int slot_parse_rest(struct wire_msg *msg, struct slot *slot, struct err *err)
 	return take_layers(msg, 0, slot, err) < 0 ? -1 : parse_wishes(msg, slot, err);
 }
 
-void slot_put_rest(const struct slot *slot, struct wire_out *out)
-{
-	wire_put_str(out, FIELD_SANDBOX, slot->id);
-	wire_put_str(out, FIELD_HOSTNAME, slot->hostname);
-	wire_put_u64(out, FIELD_RANGE_BASE, slot->range_base);
-	wire_put_u64(out, FIELD_RANGE_COUNT, slot->range_count);
-	wire_put_u64(out, FIELD_KEEPER_UID, slot->keeper_uid);
-	wire_put_str(out, FIELD_DISK_BACKEND, disk_name(slot->disk.backend));
-	wire_put_u64(out, FIELD_MEMORY, slot->limits.memory);
-	wire_put_u64(out, FIELD_NOFILE, slot->nofile);
-	wire_put_u64(out, FIELD_NPROC, slot->nproc);
-	wire_put_u64(out, FIELD_PARKED, slot->is_parked);
-	for (size_t i = 0; i < slot->layer_count; i++) {
-		wire_put_str(out, FIELD_LAYER, i == 0 && slot->is_host_image ? "host" : "other");
-		wire_put_fd(out, slot->layers[i]);
-	}
-	for (size_t i = 0; i < slot->mount_count; i++) {
-		char text[LIMIT_PATH_LEN + 8];
-		(void)snprintf(text, sizeof(text), "-\t%s\t%s", slot->mounts[i].target,
-		               slot->mounts[i].read_only ? "ro" : "rw"); /* fits */
-		wire_put_str(out, FIELD_MOUNT, text);
-		wire_put_fd(out, slot->mounts[i].fd);
-	}
-}
-
 int slot_parse_bind(struct wire_msg *msg, struct slot *ret, struct err *err)
 {
 	size_t mounts = wire_count(msg, FIELD_MOUNT);

@@ -52,9 +52,8 @@ int slot_parse(struct wire_msg *msg, struct slot *ret, struct err *err) NODISCAR
 void slot_take_once(struct slot *slot, const struct wire_msg *msg);
 void slot_done(struct slot *slot);
 /* What a blank one is still to be told: all but what slot_parse took as fds, and layers and mounts.
- * Also as init gets it (slot_put_rest). */
+ */
 int slot_parse_rest(struct wire_msg *msg, struct slot *slot, struct err *err) NODISCARD;
-void slot_put_rest(const struct slot *slot, struct wire_out *out);
 /* As slot_parse, from a BIND message: limits are 0 and the hostname is empty where nothing changes.
  */
 int slot_parse_bind(struct wire_msg *msg, struct slot *ret, struct err *err) NODISCARD;
