@@ -1,8 +1,9 @@
 /*
  * Who runs this: pid 1 inside; first with every privilege of whoever made its namespaces, then with
- * CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its own user namespace only. Bytes looked at: its keeper's messages, /proc of its own pid namespace.
- * The walls the workload inherits (walls.h) are put up once, before the first command: an exec
- * costs nothing for them, and no command can ever run without them.
+ * CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_KILL of its own user namespace only. Bytes looked at:
+ * its keeper's messages, /proc of its own pid namespace. The walls the workload inherits (walls.h)
+ * are put up once, before the first command: an exec costs nothing for them, and no command can
+ * ever run without them.
  *
  * The spawner is forked before the root is there, and the keeper moves it to the `work` cgroup
  * then: that takes milliseconds, and init may wait long for what it shall become. Both then drop

@@ -85,8 +85,13 @@ static int place_fds(const int *fds, int *program)
 			return -errno;
 	}
 	*program = high[ISOLATE_FDS_];
-	const int keep[] = {0, 1, ISOLATE_FD_NULL, ISOLATE_FD_CONTROL, ISOLATE_FD_SPAWN,
-	                    ISOLATE_FD_USERNS, *program};
+	const int keep[] = {0,
+	                    1,
+	                    ISOLATE_FD_NULL,
+	                    ISOLATE_FD_CONTROL,
+	                    ISOLATE_FD_SPAWN,
+	                    ISOLATE_FD_USERNS,
+	                    *program};
 	return caps_close_fds_except(keep, ARRAY_LEN(keep));
 }
 

@@ -248,6 +248,9 @@ void keeper_end(struct keeper *keeper, const char *reason, uint64_t grace_ms)
 
 void keeper_exec_ended(struct keeper *keeper)
 {
+	/* Whoever removes it asks once more: many may wait for that at a time. */
+	if (keeper->slot.is_once && !has_running(keeper))
+		loop_timer_in(keeper->loop, &keeper->sample, SAMPLE_IDLE_MS, on_sample, keeper);
 	if (keeper->end_reason && keeper->launch.control[0] >= 0 && !has_running(keeper))
 		loop_timer_in(keeper->loop, &keeper->stop, 0, on_grace, keeper);
 }
@@ -549,7 +552,7 @@ int keeper_run(struct wire_msg *msg)
 	if (r >= 0)
 		r = launch_finish(&keeper.launch, &err);
 	if (r >= 0) {
-		relay_spare(&keeper); /* while init builds */
+		relay_spare(&keeper); /* while the walls inside are closed */
 		r = launch_ready(&keeper.launch, &err);
 	}
 	int status = 1;

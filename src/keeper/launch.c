@@ -491,8 +491,8 @@ static int step_sources(struct launch *launch, struct err *err)
 static int step_build(struct launch *launch, struct err *err)
 {
 	const struct slot *slot = launch->slot;
-	uint64_t memory = launch->is_changed && other_limits(launch).memory ? slot->limits.memory
-	                                                                     : 0;
+	uint64_t memory =
+		launch->is_changed && other_limits(launch).memory ? slot->limits.memory : 0;
 	/* A parked one is entered once more, by whoever binds it. */
 	if (slot->is_parked && record_process(launch, "init", launch->init_pid, err) < 0)
 		return -1;
@@ -550,11 +550,8 @@ static const struct step ground[] = {
 };
 
 static const struct step rest[] = {
-	{"limits", step_limits},
-	{"sources", step_sources},
-	{"build", step_build},
-	{"tell", step_tell},
-	{"isolate", step_isolate},
+	{"limits", step_limits}, {"sources", step_sources}, {"build", step_build},
+	{"tell", step_tell},     {"isolate", step_isolate},
 };
 
 static const struct step last[] = {{"ready", step_ready}};
@@ -562,21 +559,19 @@ static const struct step last[] = {{"ready", step_ready}};
 void launch_init(struct launch *launch, struct slot *slot, const struct cgroup_layout *layout,
                  uint8_t *bytes)
 {
-	*launch = (struct launch){.slot = slot,
-	                          .bytes = bytes,
-	                          .layout = *layout,
-	                          .userns = -1,
-	                          .out_dir = -1,
-	                          .listener = -1,
-	                          .control = {-1, -1},
-	                          .spawn = {-1, -1},
-	                          .guest = -1,
-	                          .ruleset = -1,
-	                          .rootfs = {.disk_fd = -1,
-	                                     .dev_fd = -1,
-	                                     .small_fd = -1,
-	                                     .scratch_fd = -1},
-	                          .init_pidfd = -1};
+	*launch = (struct launch){
+		.slot = slot,
+		.bytes = bytes,
+		.layout = *layout,
+		.userns = -1,
+		.out_dir = -1,
+		.listener = -1,
+		.control = {-1, -1},
+		.spawn = {-1, -1},
+		.guest = -1,
+		.ruleset = -1,
+		.rootfs = {.disk_fd = -1, .dev_fd = -1, .small_fd = -1, .scratch_fd = -1},
+		.init_pidfd = -1};
 	cgroup_init(&launch->cgroup);
 	uplink_init(&launch->uplink);
 	for (size_t i = 0; i < ARRAY_LEN(launch->work_door.procs); i++)

@@ -25,7 +25,8 @@ struct rootfs {
 	bool is_first;  /* the host image on a disk nobody has used: all is as we made it */
 	int dev_fd;     /* detached; -1: none at hand. Owned by the caller */
 	int small_fd;   /* procdev_make_small's, with `denials` and `api`; owned by the caller */
-	int scratch_fd; /* of the caller's namespace, from rootfs_ground and rootfs_build; the caller's */
+	int scratch_fd; /* of the caller's namespace, from rootfs_ground and rootfs_build; the
+	                   caller's */
 };
 
 /* What a disk that lasts starts with, made in an empty directory. */

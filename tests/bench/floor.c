@@ -100,8 +100,8 @@ static int build_root(const struct life *life)
 	if (r >= 0)
 		r = fchdir(scratch) < 0 ? -errno : 0;
 	if (r >= 0)
-		r = mount_at_sys("overlay",
-		                 "userxattr,lowerdir=lower,upperdir=upper,workdir=work", &root);
+		r = mount_at_sys("overlay", "userxattr,lowerdir=lower,upperdir=upper,workdir=work",
+		                 &root);
 	if (r >= 0)
 		r = fill(root);
 	if (r >= 0)

@@ -47,6 +47,12 @@ export async function latency(plan, { rounds, warmUp = 5, idleMs = 30, env }) {
 	);
 }
 
+/** Lives a second of bare walls, see floor.c. */
+export async function floor({ workers, seconds }) {
+	const [{ count, us, failures }] = await drive('floor', ['-p', workers, '-s', seconds].map(String), []);
+	return { rate: (count * 1e6) / us, failures, each: [] };
+}
+
 /**
  * One candidate by `workers` that do not pause, for `seconds` or `count` times:
  * {rate, goneRate, failures, each (ms)}. gone: {folder, entries}, see rate.c.

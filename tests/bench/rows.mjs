@@ -1,6 +1,6 @@
 // The rows of the table. Each returns comparisons: {row, what, unit, ours, peer, theirs, goal}.
 import { call, clocheBin, until } from '../integration/lib.mjs';
-import { latency, line, rate, summary } from './measure.mjs';
+import { floor, latency, line, rate, summary } from './measure.mjs';
 
 const TRUE = '/bin/true';
 // After an answer: the sandbox is taken down and the pool fills up again. Not in anybody's sample.
@@ -96,21 +96,19 @@ export async function sustained(daemon, peers, { workers, seconds, slices }) {
 	const gone = { folder: `${daemon.state}/sandboxes`, entries: READY };
 	const plan = { ours: [await request(daemon, 'run', 0), gone] };
 	for (const [name, argv] of bwraps(peers)) plan[name] = [line('spawn', name, 0, ...argv)];
-	const found = Object.fromEntries(Object.keys(plan).map((name) => [name, []]));
-	for (let i = 0; i < slices; i++)
+	const found = Object.fromEntries(['walls', ...Object.keys(plan)].map((name) => [name, []]));
+	for (let i = 0; i < slices; i++) {
 		for (const [name, [candidate, where]] of Object.entries(plan)) {
 			const options = { workers, seconds: seconds / slices, gone: where, env: daemon.env };
 			found[name].push(await rate(candidate, options));
 		}
-	return bwraps(peers).map(([name]) => ({
-		row: 5,
-		what: `sustained, ${workers} connections`,
-		unit: '/s',
-		ours: merge(found.ours, 'goneRate'),
-		peer: name,
-		theirs: merge(found[name], 'rate'),
-		goal: { least: 1.8 },
-	}));
+		found.walls.push(await floor({ workers, seconds: seconds / slices }));
+	}
+	const compare = (name, what, ours, goal) => ({ row: 5, what, unit: '/s', ours, peer: name, theirs: merge(found[name], 'rate'), goal });
+	return [
+		...bwraps(peers).map(([name]) => compare(name, `sustained, ${workers} connections`, merge(found.ours, 'goneRate'), { least: 1.8 })),
+		...bwraps(peers).map(([name]) => compare(name, 'the walls of a sandbox alone, without Cloche', merge(found.walls, 'rate'), {})),
+	];
 }
 
 /** Row 5, a burst from a full pool. */
