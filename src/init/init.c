@@ -80,7 +80,7 @@ static NORETURN void wait_at_gate(struct walls *walls, int gate)
 	static const int keep[] = {0, 1, 2, INIT_SPAWN_FD};
 	if (caps_close_fds_except(keep, ARRAY_LEN(keep)) < 0)
 		_exit(1);
-	spawn_loop(INIT_SPAWN_FD, walls, false);
+	spawn_loop(INIT_SPAWN_FD, walls, false, -1);
 }
 
 /* The kernel killed the spawner (memory was short): make another. False: nothing can be started any
@@ -159,7 +159,7 @@ static NORETURN void become_spawner(struct walls *walls, bool is_parked)
 	/* Once more: where it was while the root was switched may be the old one. */
 	if (chdir("/") < 0 || walls_close(walls) < 0)
 		_exit(1);
-	spawn_loop(INIT_SPAWN_FD, walls, is_parked);
+	spawn_loop(INIT_SPAWN_FD, walls, is_parked, -1);
 }
 
 /* After the root is there: see execute_again. */
@@ -194,7 +194,7 @@ static int take_listener(struct init *init, int sock, struct err *err)
 	return 0;
 }
 
-/* Drops its privileges as soon as it may, and waits for the root at the end. */
+/* Drops its privileges as soon as it may, which is mostly before there is a root. */
 static NORETURN void wait_for_birth(init_drop drop, int sock)
 {
 	struct init_rights rights;
@@ -211,12 +211,13 @@ static NORETURN void wait_for_birth(init_drop drop, int sock)
 	if (!is_late && err.code == ERR_OK && drop(&rights, sock, &err) == 0)
 		walls.is_bounded = settle(&walls, &err) == 0 && caps_drop_bounding() == 0;
 	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK ||
-	    (!is_late && hand_listener(sock, &walls) < 0) || io_read_full(sock, &is_parked, 1) != 1)
+	    (!is_late && hand_listener(sock, &walls) < 0))
 		_exit(1);
-	if (is_late)
+	if (!is_late)
+		spawn_loop(INIT_SPAWN_FD, &walls, false, sock);
+	if (io_read_full(sock, &is_parked, 1) == 1)
 		drop_late(drop, &rights, sock);
-	(void)close(sock);
-	become_spawner(&walls, is_parked);
+	_exit(1);
 }
 
 static int start_spawner(struct init *init, init_drop drop)

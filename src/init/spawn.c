@@ -1,12 +1,13 @@
 /*
  * spawner (work cgroup, init's id) -> shim (same id, subreaper) -> command (the user's id, no
  * capability). While nothing runs, one shim waits ready on the socket, so that the first command
- * costs no fork of its own; after a while without any it ends, for sandboxes that idle are many. In
- * a sandbox that is nobody's yet it waits for as long as that takes, behind walls that are up: if
- * mounts come in meanwhile, they were made of what was there before, so shim and spawner end, and
- * init forks another.
- * Between birth and exec the command's process shares the shim's memory (as after vfork: the shim
- * stands still meanwhile), makes only system calls, and leaves a failure in the struct command.
+ * costs no fork of its own; after a while without any it ends, for sandboxes that idle are many.
+ * The first is there before there is a root, and closes the walls behind itself as soon as there
+ * is. In a sandbox that is nobody's yet it waits for as long as that takes, behind walls that are
+ * up: if mounts come in meanwhile, they were made of what was there before, so shim and spawner
+ * end, and init forks another. Between birth and exec the command's process shares the shim's
+ * memory (as after vfork: the shim stands still meanwhile), makes only system calls, and leaves a
+ * failure in the struct command.
  */
 #include "init/spawn.h"
 
@@ -425,6 +426,7 @@ struct spawner {
 	struct account usual; /* of commands that name no user; read while nothing has run */
 	bool is_once;         /* most likely no command comes after the first */
 	bool rests;           /* nobody needs to wait */
+	int birth;            /* where the first shim hears that there is a root; -1: there is */
 	size_t children;      /* shims, the waiting one too */
 	int taken; /* hangs up when the waiting shim has a command, or died; -1: none waits */
 };
@@ -540,15 +542,28 @@ static void wait_for_command(const struct spawner *spawner, int taken, struct wi
 	}
 }
 
+/* Where it was while the root was switched may be the old one, so it goes there once more. */
+static int wait_for_root(struct spawner *spawner)
+{
+	char is_parked;
+	if (spawner->birth < 0)
+		return 0;
+	if (io_read_full(spawner->birth, &is_parked, 1) != 1)
+		_exit(0); /* init is gone */
+	fd_closep(&spawner->birth);
+	spawner->is_parked = is_parked;
+	return chdir("/") < 0 ? -errno : walls_close(spawner->walls);
+}
+
 /* A child that waits for one command on the spawner's own socket. */
 static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 {
 	struct wire_msg msg;
 	struct err err = {0};
-	struct prepared prepared = shim_prepare(spawner);
 	/* A spawner that is replaced leaves nobody behind on its socket. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		prepared.result = -errno;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || wait_for_root(spawner) < 0)
+		_exit(1); /* another spawner tries */
+	struct prepared prepared = shim_prepare(spawner);
 	bool has_usual = spawner->is_parked && account_find(AGENT, &spawner->usual, &err) == 0;
 	wait_for_command(spawner, taken, &msg);
 	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
@@ -558,13 +573,13 @@ static NORETURN void wait_as_shim(struct spawner *spawner, int taken)
 	shim(&msg, &prepared, has_usual ? &spawner->usual : NULL, taken);
 }
 
-/* Not before the walls are up, which all commands must share. Without room for one more process the
- * spawner itself takes what comes, and says so. */
+/* Not before the walls are up, which all commands must share, but for the first, which sees to them
+ * itself. Without room for one more process the spawner itself takes what comes, and says so. */
 static void keep_one_waiting(struct spawner *spawner)
 {
 	int fds[2];
-	if (!spawner->walls->is_up || spawner->children > 0 || spawner->rests ||
-	    pipe2(fds, O_CLOEXEC) < 0)
+	bool is_walled = spawner->walls->is_up || spawner->birth >= 0;
+	if (!is_walled || spawner->children > 0 || spawner->rests || pipe2(fds, O_CLOEXEC) < 0)
 		return;
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -572,6 +587,7 @@ static void keep_one_waiting(struct spawner *spawner)
 		wait_as_shim(spawner, fds[1]);
 	}
 	(void)close(fds[1]);
+	fd_closep(&spawner->birth); /* init hears of a shim that is not there */
 	if (pid < 0) {
 		(void)close(fds[0]);
 		return;
@@ -629,10 +645,14 @@ static void hear_shim(struct spawner *spawner)
 	ssize_t n = read(spawner->taken, &told, 1);
 	if (n > 0 && told == TOLD_MOUNTED)
 		_exit(1); /* as in take_message */
-	if (n > 0)
+	if (n > 0) {
 		spawner->is_once = spawner->rests = true;
-	else
-		fd_closep(&spawner->taken);
+		return;
+	}
+	fd_closep(&spawner->taken);
+	/* For the next to wait behind; who runs one command alone needs none. */
+	if (!spawner->is_once && walls_close(spawner->walls) < 0)
+		_exit(1);
 }
 
 static void reap(struct spawner *spawner)
@@ -660,11 +680,12 @@ static void arrange_signals(void)
 	(void)pthread_sigmask(SIG_BLOCK, &child, NULL);
 }
 
-void spawn_loop(int sock, struct walls *walls, bool is_parked)
+void spawn_loop(int sock, struct walls *walls, bool is_parked, int birth)
 {
 	struct spawner spawner = {.sock = sock,
 	                          .walls = walls,
 	                          .is_parked = is_parked,
+	                          .birth = birth,
 	                          .bytes = mem_zalloc(LIMIT_WIRE_BYTES),
 	                          .taken = -1};
 	sigset_t none;

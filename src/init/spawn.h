@@ -13,5 +13,6 @@ struct walls;
 
 /* Loop of the spawner process; ends when the keeper closes the socket. Walls that are not up go up
  * with the first message. is_parked: the sandbox is nobody's yet, and its walls are up. Mounts that
- * come in then end it, and another must take its place. */
-NORETURN void spawn_loop(int sock, struct walls *walls, bool is_parked);
+ * come in then end it, and another must take its place. birth: there is no root yet; from there
+ * comes a byte when there is, which says is_parked. -1: there is. */
+NORETURN void spawn_loop(int sock, struct walls *walls, bool is_parked, int birth);
