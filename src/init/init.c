@@ -153,6 +153,15 @@ static int settle(struct walls *walls, struct err *err)
 	return 0;
 }
 
+/* Where the root comes later, the one that is left is remembered. */
+static int settle_with(const struct init_rights *rights, struct walls *walls, struct err *err)
+{
+	if (settle(walls, err) < 0)
+		return -1;
+	int r = rights->has_root ? 0 : walls_remember_root(walls);
+	return r < 0 ? err_sys(err, -r, "look at the root") : 0;
+}
+
 /* One that cannot close the walls ends, and another tries. */
 static NORETURN void become_spawner(struct walls *walls, bool is_parked)
 {
@@ -169,19 +178,6 @@ static NORETURN void drop_late(init_drop drop, const struct init_rights *rights,
 	if (drop(rights, sock, &err) == 0)
 		(void)execute_again(INIT_SPAWNER, rights, sock, NULL); /* the end says it */
 	_exit(1);
-}
-
-/* To init, which keeps it: the listener of this process's filter. A message of its own, because
- * init takes it after it closed all it had. */
-static int hand_listener(int sock, struct walls *walls)
-{
-	auto_wire_out struct wire_out out;
-	wire_begin(&out, WIRE_S_LISTENER, 0);
-	if (walls->listener >= 0)
-		wire_put_fd(&out, walls->listener);
-	int r = wire_send(sock, &out);
-	fd_closep(&walls->listener);
-	return r;
 }
 
 static int take_listener(struct init *init, int sock, struct err *err)
@@ -209,10 +205,12 @@ static NORETURN void wait_for_birth(init_drop drop, int sock)
 		(void)err_sys(&err, errno, "make the cgroup namespace");
 	bool is_late = !rights.has_range;
 	if (!is_late && err.code == ERR_OK && drop(&rights, sock, &err) == 0)
-		walls.is_bounded = settle(&walls, &err) == 0 && caps_drop_bounding() == 0;
-	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK ||
-	    (!is_late && hand_listener(sock, &walls) < 0))
+		walls.is_bounded =
+			settle_with(&rights, &walls, &err) == 0 && caps_drop_bounding() == 0;
+	if (io_write_all(sock, &err, sizeof(err)) < 0 || err.code != ERR_OK)
 		_exit(1);
+	/* The first shim hands the listener on: when init has it, nobody here forks any more until
+	 * there is a root. Whoever was just being born would not be taken along to it. */
 	if (!is_late)
 		spawn_loop(INIT_SPAWN_FD, &walls, false, sock);
 	if (io_read_full(sock, &is_parked, 1) == 1)
@@ -260,7 +258,7 @@ static int let_spawner_go(const struct init *init, char is_parked, struct err *e
 static int drop_both(struct init *init, init_drop drop, const struct init_rights *rights,
                      struct err *err)
 {
-	if (drop(rights, init->birth, err) < 0 || settle(&init->walls, err) < 0 ||
+	if (drop(rights, init->birth, err) < 0 || settle_with(rights, &init->walls, err) < 0 ||
 	    hear_spawner(init, err) < 0)
 		return -1;
 	return take_listener(init, init->birth, err);
@@ -284,19 +282,19 @@ static struct init_rights read_rights(const struct wire_msg *msg)
 	                            .nofile = wire_u64(msg, FIELD_NOFILE, 0),
 	                            .nproc = wire_u64(msg, FIELD_NPROC, 0),
 	                            .has_range = count > INIT_AGENT,
-	                            .waits = wire_u64(msg, FIELD_PARKED, 0) != 0};
+	                            .waits = wire_u64(msg, FIELD_PARKED, 0) != 0,
+	                            .has_root = msg->type == WIRE_I_SLOT};
 }
 
 /* Until I_DROP or I_SLOT, which may take long. */
-static void wait_for_rights(struct init *init, struct init_rights *ret, bool *has_root)
+static void wait_for_rights(struct init *init, struct init_rights *ret)
 {
 	struct wire_msg msg;
 	for (;;) {
 		if (wire_recv(INIT_CONTROL_FD, init->bytes, LIMIT_WIRE_BYTES, &msg) <= 0)
 			_exit(0); /* nobody wants us any more */
-		*has_root = msg.type == WIRE_I_SLOT;
 		*ret = read_rights(&msg);
-		bool is_it = *has_root || msg.type == WIRE_I_DROP;
+		bool is_it = ret->has_root || msg.type == WIRE_I_DROP;
 		if (!is_it)
 			answer(init, &msg);
 		wire_msg_done(&msg);
@@ -315,7 +313,6 @@ static int give_root(struct init *init, char is_parked, struct err *err)
 static int be_born(struct init *init, init_drop drop, struct err *err)
 {
 	struct init_rights rights;
-	bool has_root;
 	int r = start_spawner(init, drop);
 	if (r < 0)
 		return err_sys(err, -r, "fork the spawner");
@@ -323,7 +320,7 @@ static int be_born(struct init *init, init_drop drop, struct err *err)
 	wire_begin(&waiting, WIRE_I_READY, 0);
 	if (wire_send(INIT_CONTROL_FD, &waiting) < 0)
 		_exit(0);
-	wait_for_rights(init, &rights, &has_root);
+	wait_for_rights(init, &rights);
 	r = io_write_all(init->birth, &rights, sizeof(rights));
 	if (r < 0)
 		return err_sys(err, -r, "start the spawner");
@@ -331,7 +328,7 @@ static int be_born(struct init *init, init_drop drop, struct err *err)
 		return drop_after_root(init, drop, &rights, err);
 	if (drop_both(init, drop, &rights, err) < 0)
 		return -1;
-	return has_root ? give_root(init, rights.waits, err) : 0;
+	return rights.has_root ? give_root(init, rights.waits, err) : 0;
 }
 
 /* After execute_again: what follows the drop. */
@@ -348,7 +345,7 @@ static int be_born_again(struct init *init, char **argv, bool waits, struct err 
 		init->spawner = (pid_t)spawner;
 		return take_listener(init, fd, err);
 	}
-	if (hand_listener(fd, &init->walls) < 0)
+	if (walls_hand_listener(&init->walls, fd) < 0)
 		_exit(1);
 	fd_closep(&fd);
 	become_spawner(&init->walls, waits);
@@ -629,8 +626,9 @@ static bool collect(struct init *init)
 	bool has_spawner = true;
 	pid_t pid;
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		/* Not before there is a root: see wait_for_birth. */
 		if (pid == init->spawner)
-			has_spawner = replace_spawner(init);
+			has_spawner = init->birth < 0 && replace_spawner(init);
 	}
 	return has_spawner;
 }

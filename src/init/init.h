@@ -16,6 +16,7 @@ struct init_rights {
 	uint64_t nofile, nproc; /* as struct slot has them */
 	bool has_range;         /* more than the agent's id */
 	bool waits;             /* to be claimed: mounts may still come in */
+	bool has_root;          /* else it comes later */
 };
 
 /* How privileges go, to what runs inside; keeps fds 0 to 4 and one more. Done by whoever knows the

@@ -548,6 +548,9 @@ static int wait_for_root(struct spawner *spawner)
 	char is_parked;
 	if (spawner->birth < 0)
 		return 0;
+	int r = walls_hand_listener(spawner->walls, spawner->birth);
+	if (r < 0)
+		return r;
 	if (io_read_full(spawner->birth, &is_parked, 1) != 1)
 		_exit(0); /* init is gone */
 	fd_closep(&spawner->birth);
@@ -588,6 +591,7 @@ static void keep_one_waiting(struct spawner *spawner)
 	}
 	(void)close(fds[1]);
 	fd_closep(&spawner->birth); /* init hears of a shim that is not there */
+	fd_closep(&spawner->walls->listener);
 	if (pid < 0) {
 		(void)close(fds[0]);
 		return;

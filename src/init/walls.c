@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "os/caps.h"
 #include "os/landlock.h"
 #include "os/seccomp.h"
+#include "wire/wire.h"
 
 enum { LANDLOCK_RULES = 64 };
 
@@ -101,14 +103,54 @@ static int make_as_root(int *ret_fd)
 	return r;
 }
 
+int walls_remember_root(struct walls *walls)
+{
+	struct stat root;
+	if (stat("/", &root) < 0)
+		return -errno;
+	walls->before_device = root.st_dev;
+	walls->before_inode = root.st_ino;
+	walls->has_before = true;
+	return 0;
+}
+
+/* The switch of the root takes along who is there when it happens. We see to it that all are; but
+ * what depends on it is everything, so it is looked at. */
+static int check_root(const struct walls *walls)
+{
+	struct stat root;
+	if (!walls->has_before)
+		return 0;
+	if (stat("/", &root) < 0)
+		return -errno;
+	bool is_same = root.st_dev == walls->before_device && root.st_ino == walls->before_inode;
+	return is_same ? -EXDEV : 0;
+}
+
+int walls_hand_listener(struct walls *walls, int sock)
+{
+	auto_wire_out struct wire_out out;
+	wire_begin(&out, WIRE_S_LISTENER, 0);
+	if (walls->listener >= 0)
+		wire_put_fd(&out, walls->listener);
+	int r = wire_send(sock, &out);
+	fd_closep(&walls->listener);
+	return r;
+}
+
 int walls_close(struct walls *walls)
 {
 	auto_close int ruleset = -1;
-	if (landlock_abi() <= 0)
-		walls->is_up = true; /* launch has refused it, or the profile accepts it */
 	if (walls->is_up)
 		return 0;
-	int r = make_as_root(&ruleset);
+	int r = check_root(walls);
+	if (r < 0)
+		return r;
+	if (landlock_abi() <= 0) {
+		walls->is_up = true; /* launch has refused it, or the profile accepts it */
+		return 0;
+	}
+	r = make_as_root(&ruleset);
 	if (r >= 0)
 		r = landlock_enter(ruleset);
 	walls->is_up = r >= 0;
