@@ -702,6 +702,8 @@ void spawn_loop(int sock, struct walls *walls, bool is_parked, int birth)
 	for (;;) {
 		reap(&spawner);
 		keep_one_waiting(&spawner);
+		if (spawner.birth >= 0)
+			_exit(1); /* there was nothing left for the first */
 		struct pollfd fds[] = {{.fd = sock, .events = spawner.taken < 0 ? POLLIN : 0},
 		                       {.fd = spawner.taken, .events = POLLIN}};
 		if (ppoll(fds, ARRAY_LEN(fds), NULL, &none) <= 0)

@@ -1,9 +1,9 @@
 /*
  * What every command inside inherits and can never take off: Landlock and the system call filter.
- * The filter is put up by init and the spawner before anything else, Landlock by the spawner alone,
- * for all it will ever fork. A rule holds for what is there when it is made: where mounts come in
- * later, before the first command, another spawner takes the place of the first. Init itself, which
- * runs no foreign code, stays outside of Landlock.
+ * The filter is put up by init and the spawner before anything else, Landlock by the spawner, for
+ * all it will ever fork, and by the first shim, which is there before. A rule holds for what is
+ * there when it is made: where mounts come in later, before the first command, another spawner
+ * takes the place of the first. Init itself, which runs no foreign code, stays outside of Landlock.
  */
 #pragma once
 
