@@ -480,21 +480,37 @@ enum MHD_Result request_step(struct request *request, const char *bytes, size_t 
 
 /* --- answer --- */
 
+/* The library refuses what cannot stand in a header, which others may have sent us: that is left
+ * out. An answer that lacks one only because there was no memory would be taken for another:
+ * without its type, or without what keeps a browser from guessing one. False: it must not be sent.
+ */
+static bool put_headers(const struct request *request, struct MHD_Response *response)
+{
+	for (size_t i = 0; i < request->header_count; i++) {
+		errno = 0;
+		if (MHD_add_response_header(response, request->headers[i].name,
+		                            request->headers[i].value) == MHD_YES)
+			continue;
+		if (errno == ENOMEM)
+			return false;
+		log_debug("a response header was refused",
+		          LOG_STR("name", request->headers[i].name));
+	}
+	return true;
+}
+
 static enum MHD_Result queue(struct request *request)
 {
 	struct MHD_Response *response = take_ptr(request->response);
-	enum MHD_Result result;
+	enum MHD_Result result = MHD_NO; /* closes the connection */
 
 	early_done(request);
-	for (size_t i = 0; i < request->header_count; i++) {
-		if (MHD_add_response_header(response, request->headers[i].name,
-		                            request->headers[i].value) != MHD_YES)
-			log_debug("a response header was refused",
-			          LOG_STR("name", request->headers[i].name));
-	}
 	request->phase = REQUEST_QUEUED;
-	result = MHD_queue_response(request->connection, (unsigned)request->status, response);
-	server_count_answer(request->server, request->status);
+	if (put_headers(request, response)) {
+		result = MHD_queue_response(request->connection, (unsigned)request->status,
+		                            response);
+		server_count_answer(request->server, request->status);
+	}
 	MHD_destroy_response(response);
 	return result;
 }
