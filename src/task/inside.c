@@ -43,7 +43,7 @@ static void read_output(const struct inside *inside, struct buf *out, struct buf
 	struct outlog_reader reader;
 	struct outlog_record record;
 	char path[96];
-	int fd;
+	int fd, r;
 
 	/* Both ids were made by us: no slash can be in them. */
 	(void)snprintf(path, sizeof(path), "%s/out/%s", job->run->sandbox.text, inside->exec.text);
@@ -53,7 +53,7 @@ static void read_output(const struct inside *inside, struct buf *out, struct buf
 		*ret_cut = true;
 		return;
 	}
-	while (outlog_next(&reader, &record) > 0 && record.stream != OUTLOG_EXIT) {
+	while ((r = outlog_next(&reader, &record)) > 0 && record.stream != OUTLOG_EXIT) {
 		if (record.stream == OUTLOG_STDOUT)
 			keep(out, &record, ret_cut);
 		else if (record.stream == OUTLOG_STDERR)
@@ -61,6 +61,7 @@ static void read_output(const struct inside *inside, struct buf *out, struct buf
 		else if (record.stream == OUTLOG_GAP)
 			*ret_cut = true;
 	}
+	*ret_cut |= r < 0;
 	outlog_reader_close(&reader);
 }
 

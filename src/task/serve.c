@@ -128,7 +128,7 @@ static void read_output(const struct serve *serve, const char *exec, struct buf 
 	struct outlog_reader reader;
 	struct outlog_record record;
 	char path[96];
-	int fd;
+	int fd, r;
 
 	/* Both ids were made by us: no slash can be in them. */
 	(void)snprintf(path, sizeof(path), "%s/out/%s", sandbox_of(serve), exec);
@@ -136,7 +136,7 @@ static void read_output(const struct serve *serve, const char *exec, struct buf 
 	            O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || outlog_reader_open(&reader, fd, 0) < 0)
 		return; /* nothing yet */
-	while (outlog_next(&reader, &record) > 0 && record.stream != OUTLOG_EXIT) {
+	while ((r = outlog_next(&reader, &record)) > 0 && record.stream != OUTLOG_EXIT) {
 		if (record.stream == OUTLOG_STDOUT)
 			keep_last(out, &record, ret_cut);
 		else if (record.stream == OUTLOG_STDERR)
@@ -144,6 +144,7 @@ static void read_output(const struct serve *serve, const char *exec, struct buf 
 		else if (record.stream == OUTLOG_GAP)
 			*ret_cut = true;
 	}
+	*ret_cut |= r < 0;
 	outlog_reader_close(&reader);
 }
 

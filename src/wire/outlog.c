@@ -60,7 +60,8 @@ struct span {
 	size_t count;
 };
 
-/* Looks over the segments in the directory. */
+/* Looks over the segments in the directory. One that cannot be read is not an empty one: a reader
+ * would take the output for nothing, a writer would begin anew over it. */
 static int scan(int dir_fd, uint64_t wanted, struct span *ret)
 {
 	*ret = (struct span){.first = UINT64_MAX, .covering = UINT64_MAX, .following = UINT64_MAX};
@@ -72,10 +73,16 @@ static int scan(int dir_fd, uint64_t wanted, struct span *ret)
 		(void)close(fd); /* fdopendir failed, so it is still ours */
 		return -ENOMEM;
 	}
-	struct dirent *entry;
-	/* Only this thread uses this stream. */
-	while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+	int r = 0;
+	for (;;) {
 		uint64_t start;
+		errno = 0;
+		/* Only this thread uses this stream. */
+		const struct dirent *entry = readdir(dir); /* NOLINT(concurrency-mt-unsafe) */
+		if (!entry) {
+			r = -errno;
+			break;
+		}
 		if (!parse_name(entry->d_name, &start))
 			continue;
 		ret->count++;
@@ -87,7 +94,7 @@ static int scan(int dir_fd, uint64_t wanted, struct span *ret)
 			ret->following = MIN(ret->following, start);
 	}
 	(void)closedir(dir);
-	return 0;
+	return r;
 }
 
 /* Reads and checks the header at *position. 1, 0 (not there yet or damaged), -errno. */
