@@ -197,9 +197,17 @@ int box_each(int sandboxes_fd, int (*fn)(const char *id, void *ctx), void *ctx)
 		return r;
 	}
 	int r = 0;
-	for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+	/* An error is not the end: one that is missing here is taken for gone. */
+	while (r == 0) {
+		errno = 0;
+		const struct dirent *entry = readdir(dir);
+		if (!entry) {
+			r = -errno;
+			break;
+		}
 		if (id_is_valid(entry->d_name, "sb"))
 			r = fn(entry->d_name, ctx);
+	}
 	closedir(dir);
 	return r;
 }

@@ -141,9 +141,16 @@ static int each(const struct site *site, bool (*is_wanted)(const char *name),
 		return r;
 	}
 	int r = 0;
-	for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+	while (r == 0) {
+		errno = 0;
+		const struct dirent *entry = readdir(dir);
+		if (!entry) {
+			r = -errno;
+			break;
+		}
 		if (is_wanted(entry->d_name))
 			r = fn(entry->d_name, ctx);
+	}
 	closedir(dir);
 	return r;
 }

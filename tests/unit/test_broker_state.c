@@ -9,6 +9,7 @@
 #include "broker/state.h"
 #include "broker/userdb.h"
 #include "harness/test.h"
+#include "unit/fail_readdir.h"
 
 static char *below(const char *name)
 {
@@ -186,4 +187,23 @@ TEST(subordinate_ids_are_found_by_name_or_number)
 	CHECK(!userdb_subids_in(text, "bad", 7, &first, &count));
 	CHECK(!userdb_subids_in(text, "empty", 7, &first, &count));
 	CHECK(!userdb_subids_in(text, "m", 100, &first, &count));
+}
+
+static int count_box(const char *id, void *ctx)
+{
+	++*(int *)ctx;
+	return 0;
+}
+
+TEST(sandboxes_that_cannot_be_listed_are_not_none)
+{
+	auto_close int dir_fd = test_dir_fd();
+	int count = 0;
+	CHECK_INT(mkdirat(dir_fd, "sb_00000000000000000001", 0700), 0);
+	readdir_error = EIO;
+	CHECK_INT(box_each(dir_fd, count_box, &count), -EIO);
+	readdir_error = 0;
+	errno = EIO; /* of something before */
+	CHECK_INT(box_each(dir_fd, count_box, &count), 0);
+	CHECK_INT(count, 1);
 }

@@ -1,7 +1,6 @@
 #include "wire/outlog.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,21 +10,7 @@
 
 #include "base/limits.h"
 #include "harness/test.h"
-
-static int refused; /* what reading a directory fails with */
-
-/* A program's definition comes before a shared library's. readdir64: what a program with large
- * offsets calls, and here the same. */
-struct dirent *readdir(DIR *dir)
-{
-	struct dirent *(*read)(DIR *) = (__typeof__(read))dlsym(RTLD_NEXT, "readdir64");
-
-	CHECK(read);
-	if (refused == 0)
-		return read(dir);
-	errno = refused;
-	return NULL;
-}
+#include "unit/fail_readdir.h"
 
 static void open_both(struct outlog_writer *writer, struct outlog_reader *reader, uint64_t offset)
 {
@@ -70,10 +55,10 @@ TEST(a_directory_that_cannot_be_read_is_not_an_empty_log)
 	open_both(&writer, &reader, 0);
 	CHECK_INT(outlog_append(&writer, OUTLOG_STDOUT, "hello", 5), 0);
 	outlog_writer_close(&writer);
-	refused = EIO;
+	readdir_error = EIO;
 	CHECK_INT(outlog_next(&reader, &record), -EIO);
 	CHECK_INT(outlog_writer_open(&writer, test_dir_fd()), -EIO);
-	refused = 0;
+	readdir_error = 0;
 	errno = EIO; /* of something before */
 	CHECK_INT(outlog_next(&reader, &record), 1);
 	CHECK_MEM(record.bytes, "hello", 5);
