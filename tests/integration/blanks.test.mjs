@@ -5,6 +5,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { Daemon } from './lib/daemon.mjs';
+import { allProcesses, isAlive } from './lib/host.mjs';
 import { call, until } from './lib/http.mjs';
 
 const BLANKS = 2;
@@ -43,6 +44,18 @@ describe('blank sandboxes', () => {
 		assert.equal(stdout, 'first\nhere\n');
 		await filled();
 		assert.equal(folders().length, BLANKS + 1);
+		await remove(box.id);
+	});
+
+	test('one whose spawner is gone ends, and does not look ready', async () => {
+		await filled();
+		for (const id of folders()) {
+			const init = allProcesses().find((info) => info.ppid === keeper(id));
+			process.kill(allProcesses().find((info) => info.ppid === init.pid).pid, 'SIGKILL');
+			await until(() => !isAlive(init), 'it ended');
+		}
+		const box = await create();
+		assert.equal((await cloche.exec(box.id, 'echo here')).stdout, 'here\n');
 		await remove(box.id);
 	});
 
