@@ -484,8 +484,11 @@ static int fill_root(const struct rootfs *rootfs, int root, struct err *err)
 	                                   .count = rootfs->slot->range_count};
 	if (rootfs->slot->is_host_image && bind_host_dirs(root, err) < 0)
 		return -1;
-	if (!rootfs->is_first &&
-	    inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
+	/* Whoever first looks up a folder of the upper has the overlay note there what lies below
+	 * it. Let it be us: later it would look as if files had been changed. */
+	if (rootfs->is_first)
+		(void)!faccessat(root, "etc", F_OK, AT_SYMLINK_NOFOLLOW);
+	else if (inside_files_prepare(root, rootfs->slot->hostname, &owner, err) < 0)
 		return -1;
 	int r = move_ready(rootfs->scratch_fd, root);
 	if (r < 0)
