@@ -100,9 +100,13 @@ describe('the files of a run', () => {
 	});
 
 	test('are not kept when there are none, or too many', async () => {
-		const none = await run(cloche, 'true');
-		assert.equal(none.run.resume, null, JSON.stringify(none.run));
-		assert.equal(none.usage.filesSame, 1);
+		let none;
+		// some: what the kernel itself notes on a new disk must come before the files are marked
+		for (let i = 0; i < 5; i++) {
+			none = await run(cloche, 'true');
+			assert.equal(none.run.resume, null, JSON.stringify(none.run));
+			assert.equal(none.usage.filesSame, 1);
+		}
 		await refused(cloche, `/tasks/${none.id}/runs`, { resumeFrom: none.run.id }, 409, /not kept/);
 		const made = [];
 		for (let i = 0; i < 5; i++) made.push(await run(cloche, `echo ${i} > f`));
